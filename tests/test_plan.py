@@ -142,11 +142,11 @@ class ByHand(Described):
     ("written", "stops"),
     [
         ("  exclude.schema.changes: [create]\n", {
-            "ods.log": "ods.log: the sink has no such table, and create.table is left out by its filters (create it "
-            "there with the columns that `cdc plan` shows, or let create.table through",
-            "ods.orders": "ods.orders: the sink's table has no column note, and create.table is left out",
+            "ods.log": "ods.log: the sink has no such table, and create.table is excluded by its filters (create it "
+            "there with the columns that `cdc plan` shows, or include create.table",
+            "ods.orders": "ods.orders: the sink's table has no column note, and create.table is excluded",
         }),
-        ("  include.schema.changes: [create]\n", {"ods.orders": "has no column note, and add.column is left out"}),
+        ("  include.schema.changes: [create]\n", {"ods.orders": "has no column note, and add.column is excluded"}),
         ("pipeline:\n  schema.change.behavior: ignore\n", {
             "ods.orders": "has no column note, and schema.change.behavior is ignore (add it to the table"
         }),

@@ -27,7 +27,7 @@ from cdc.schema import (
 from cdc.types.common import common_type
 
 _SPARE = "_cdc_renamed"
-_LEAVE_OUT = "or leave the table out (tables.exclude) for a run and take it in again: it is re-snapshotted then"
+_LEAVE_OUT = "or exclude the table (tables.exclude) for a run and take it in again: it is re-snapshotted then"
 
 
 def in_turn(changes: Sequence[SchemaChange]) -> list[SchemaChange]:

@@ -1,8 +1,8 @@
-"""The first step of a batch: what the source's events make of the tables, carried out in the sink. Driver.
+"""The first step of a batch: apply to the sink the schema changes that the source's events lead to. Driver.
 
-    source's events --> derived (`cdc.flow.derive`) --> checked --> sink.apply --> sink.announce
+    source events --> operations (`cdc.flow.derive`) --> checks --> sink.apply --> sink.announce
 
-Everything is repeatable: a batch that runs again derives the same, and the sink knows what it has carried out.
+Every step is repeatable: a batch that runs again derives the same operations, and the sink knows which it has applied.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from cdc.tables.states import Schemas
 
 
 class ApplyStep:
-    """Derives the schema changes of batches and has the sink carry them out, one batch after the other. Driver.
+    """Derives the schema changes of each batch and applies them to the sink, one batch after the other. Driver.
 
     Args:
-        finish_commits: waits for the commit under way, before anything is changed in the sink.
+        finish_commits: waits for the commit in flight; called before anything in the sink is changed.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class ApplyStep:
 
     @property
     def entries(self) -> int:
-        """How many entries of the log of tables hold behind the batch that was applied last."""
+        """The number of valid entries in the table log after the batch that was applied last."""
         return self._derivation.entries
 
     def begin(self, batch: int, entries: int) -> None:
-        """Learn the tables that there are before the first batch of a run. Raises as `Derivation.begin`."""
+        """Load the state of all tables before the first batch of a run. Raises as `Derivation.begin`."""
         self._derivation.begin(batch, entries)
 
     def run(self, batch: int, start: Offset, end: Offset) -> Derived:
-        """The outcome of the batch between two offsets, with the operations that the sink has carried out.
+        """Derive the batch between two offsets and apply its operations to the sink; return the outcome.
 
-        Raises ChangeRefused for what must not or cannot be carried out, other CdcErrors.
+        Raises ChangeRefused for a change that the policy forbids or the sink refuses, other CdcErrors.
         """
         self._with_rows.clear()
         derived = self._derivation.derive(batch, self._events(start, end))
@@ -78,7 +78,7 @@ class ApplyStep:
         return derived
 
     def note_decided(self, derived: Derived) -> None:
-        """The batch is decided: the requests of users that it has taken in are done with. Repeatable."""
+        """Remove the user requests that a decided batch has taken in. Repeatable."""
         self._derivation.note_decided(derived)
 
     def _events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
@@ -87,7 +87,7 @@ class ApplyStep:
         return self._source.events(source_offset(start), source_offset(end))
 
     def _holds_rows(self, table: TableId) -> bool:
-        """Asked once in a batch, when no commit is under way: nobody looks at tables that are being written to."""
+        """Whether a sink table has rows. Queried once per batch, and never while a commit writes to the sink."""
         if table not in self._with_rows:
             self._finish_commits()
             look = partial(self._sink.holds_rows, table)
@@ -95,14 +95,14 @@ class ApplyStep:
         return self._with_rows[table]
 
     def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out some of a batch's operations in the sink. Raises ChangeRefused, other CdcErrors."""
+        """Apply some of a batch's operations to the sink. Raises ChangeRefused, other CdcErrors."""
         self._retry.call(self._store.check_held, "schema changes")
         self._retry.call(partial(check_there, self._sink, self._policy, changes), "schema changes")
         self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
 
 
 def _announced(tables: Schemas, changes: Sequence[SchemaChange]) -> Iterator[Announced]:
-    """The changes for a sink that tells its readers of them; `tables` are the sink's before them."""
+    """The changes as `Sink.announce` takes them; `tables` are the sink's tables before the changes."""
     for change in changes:
         after = apply_changes(tables, [change])
         table = change.new_table if isinstance(change, RenameTable) else change.table

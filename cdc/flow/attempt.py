@@ -1,15 +1,15 @@
-"""Schema changes that the sink takes are carried out, those that it refuses are left out, where that may be. Driver.
+"""Apply a batch's schema changes to the sink, and skip those it refuses where the policy allows that. Driver.
 
-    <state>/attempted.jsonl   what became of each: {"batch": number, "digest": sha256 of all changes of the batch,
-                               "place": among them, "name": sha256 of the change, "refused": true or false};
-                               of a CreateTable also "creates": its table;
-                               of one that is taken back {"batch": number, "name": sha256, "undone": true}
+    <state>/attempted.jsonl   the result of each: {"batch": number, "digest": sha256 of all changes of the batch,
+                               "place": index among them, "name": sha256 of the change, "refused": true or false};
+                               a CreateTable also has "creates": its table;
+                               an undone change is {"batch": number, "name": sha256, "undone": true}
 
-All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
-after the other, and it is noted which are through, as changes of names do not show in the tables. What is through stays
-so when the batch has other changes as it runs again, such as without those of a table that is left out now; but tables
-get their names back that it does not rename any more. Names that are exchanged twice in a row are tried in one call: a
-sink takes a second call of the same batch for the first one.
+All changes are tried in one call first: a sink plans them before it applies any. If one is refused, they are tried one
+by one and each result is noted, because a rename cannot be recognized in the tables afterwards. A noted result stays
+valid when the batch runs again with other changes, for example without those of a table that is excluded now; renames
+that the batch no longer contains are undone. Swaps of column names that follow each other are tried in one call: a sink
+takes a second call in the same batch for a repeat of the first.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ log = logging.getLogger(__name__)
 _LOG = "attempted.jsonl"
 
 _NOT_TWICE = (RenameColumn, RenameColumns, RenameTable, SwapShadow)
-"""Changes that must not be tried again with those before them: a column or a table has its old name no more, or another
-one has it now. Whether they are through is known where they are carried out one by one."""
+"""Changes that must not be applied twice: the old name is gone by then, or belongs to another table or column. They are
+tried one by one, so that it is known which are applied."""
 
 Renames = Sequence[tuple[TableId, TableId]]
-"""Sink tables that get another name, each with that, in order."""
+"""Renames of sink tables as (old name, new name), in order."""
 
 Missing = Callable[[Sequence[TableId]], Sequence[TableId] | None]
-"""The tables of these that the sink has not; None where it cannot be looked at."""
+"""Returns those of the tables that the sink does not have; None if that cannot be queried."""
 
 Apply = Callable[[Sequence[SchemaChange]], None]
-"""Carries changes out. Raises ChangeRefused."""
+"""Applies changes to the sink. Raises ChangeRefused."""
 
 
 def try_of(operations: Sequence[SchemaChange]) -> Try:
-    """The operations that the sink is asked for, as the log of tables has them."""
+    """The operations about to be applied, as the table log stores them."""
     if not operations:
         return Try()
     renames = tuple((each.table, each.new_table) for each in operations if isinstance(each, RenameTable))
@@ -66,17 +66,17 @@ def try_of(operations: Sequence[SchemaChange]) -> Try:
 
 
 class Tolerance(Protocol):
-    """A judgement of which changes may be left out."""
+    """Decides which changes may be skipped."""
 
     def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
-        """Whether a change need not even be tried, where these before it were refused."""
+        """Whether a change need not be tried, given the earlier changes that were refused."""
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
-        """Whether a change that was refused may be left out. EngineError: it builds on one that was."""
+        """Whether a refused change may be skipped. EngineError: the change depends on one that was skipped."""
 
 
 class Attempts:
-    """Tries changes of a batch; repeatable after a crash, for the same batch and changes."""
+    """Tries the changes of a batch; repeatable after a crash for the same batch and changes."""
 
     def __init__(self, store: Store, tolerance: Tolerance) -> None:
         self._store, self._tolerance = store, tolerance
@@ -84,9 +84,9 @@ class Attempts:
     def apply(
         self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
-        """The changes carried out and those left out. `before` is the sink's tables before them.
+        """Apply the changes; return those applied and those skipped. `before` is the sink's tables before them.
 
-        Raises ChangeRefused for what must not be left out, what `apply` raises.
+        Raises ChangeRefused for a change that must not be skipped, what `apply` raises.
         """
         tried = _Tried(self._store, batch, changes)
         if not tried.begun and not any(isinstance(change, _NOT_TWICE) for change in changes):
@@ -127,9 +127,9 @@ class Attempts:
 
 
 def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]:
-    """Places of changes that are tried in one call: exchanges of names that are equal and in a row; else each alone.
+    """Group the indexes of changes into calls: equal swaps of column names in a row together, all others alone.
 
-    `through` are places that another list of changes has behind it: the call for the others is without them.
+    `through` are indexes that were applied as part of another list of changes; they share no call with the others.
     """
     found: list[list[int]] = []
     for place, change in enumerate(changes):
@@ -143,16 +143,16 @@ def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]
 
 
 def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, apply: Apply) -> None:
-    """Take back what one try of the batch has carried out of these renames, the last one first. Repeatable.
+    """Undo those of these renames that an earlier try of the batch applied, the last one first. Repeatable.
 
-    A table that the batch has created under a name that a rename had left goes for that: its rows are not decided.
+    A table that the batch created under the old name of a rename is dropped for that: its rows are not decided yet.
 
-    Raises EditRefused for one that cannot be taken back, what `apply` raises.
+    Raises EditRefused for a rename that cannot be undone, what `apply` raises.
     """
     tried = _Tried(store, batch, ())
     changes = [RenameTable(table, new) for table, new in renames]
     noted = len(list(takewhile(tried.has_noted, changes)))
-    for place, change in reversed([*enumerate(changes[: noted + 1])]):  # the one behind those may be through, too
+    for place, change in reversed([*enumerate(changes[: noted + 1])]):  # the next one may be applied, not yet noted
         gone = missing((change.table, change.new_table))
         if gone is None:
             return
@@ -168,20 +168,20 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
 
 def _not_undone(change: RenameTable) -> EditRefused:
     return EditRefused(
-        f"it was renamed to {change.new_table} for a batch that is not decided, which does so no more by the file of "
-        "now, and its name is not free",
+        f"it was renamed to {change.new_table} in a batch that is not decided; the edited file has no such rename any "
+        "more, and the old name is in use",
         where=str(change.table),
-        hint="take the edit back for as long as that batch takes",
+        hint="revert the edit until that batch is committed",
     )
 
 
 class _Tried:
-    """The changes of a batch so far, carried out and refused, on disk.
+    """The changes of a batch that were applied or refused so far, on disk.
 
     Attributes:
-        begun: some of these very changes were tried one by one.
-        refused, through: places of those that were left out, and of those carried out. The latter have also
-            `elsewhere`: what was carried out as one of other changes, in the same order.
+        begun: whether some changes of exactly this list were tried one by one.
+        refused, through: indexes of the changes that were skipped, and of those that were applied. The latter include
+            `elsewhere`: changes that were applied as part of another list, in the same order.
     """
 
     def __init__(self, store: Store, batch: int, changes: Sequence[SchemaChange]) -> None:
@@ -203,23 +203,23 @@ class _Tried:
         self.through = (own - self.refused) | self.elsewhere
 
     def note(self, place: int, *, refused: bool) -> None:
-        """One more was tried."""
+        """Note the result of a change."""
         (self.refused if refused else self.through).add(place)
         entry = {**self._mark, "place": place, "name": self._names[place], "refused": refused}
         self._log.append(entry | ({"creates": self._creates[place]} if place in self._creates else {}))
 
     def has_noted(self, change: SchemaChange) -> bool:
-        """Whether a change was carried out, as one of whatever changes."""
+        """Whether a change was applied, as part of any list of changes."""
         name = digest([change])
         return any(entry["name"] == name and not entry["refused"] for entry in self._valid)
 
     def has_created_behind(self, rename: RenameTable) -> bool:
-        """Whether a table was created under the old name of a rename that was carried out."""
+        """Whether a table was created under the old name of a rename after it was applied."""
         place = _last_place(self._valid, digest([rename]))
         return place is not None and any(_creates(entry, rename.table) for entry in self._valid[place:])
 
     def note_undone(self, rename: RenameTable) -> None:
-        """A rename that was carried out is about to be taken back: the table of its old name is gone by then."""
+        """Note that an applied rename is about to be undone; the table under its old name is already dropped."""
         entry = {"batch": self._mark["batch"], "name": digest([rename]), "undone": True, "creates": str(rename.table)}
         self._log.append(entry)
 
@@ -229,12 +229,12 @@ def _creates(entry: Mapping[str, Any], table: TableId) -> bool:
 
 
 def _last_place(entries: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    """The place of the last entry of a change that was carried out."""
+    """The index of the last entry that says the change was applied."""
     return max((at for at, each in enumerate(entries) if each["name"] == name and not each["refused"]), default=None)
 
 
 def _without_undone(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The entries but for those of changes that were taken back."""
+    """The entries without those of undone changes."""
     found: list[Mapping[str, Any]] = []
     for entry in entries:
         if "undone" not in entry:
@@ -249,7 +249,7 @@ def _without_undone(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
 
 
 def _shadows_begun(changes: Sequence[SchemaChange]) -> set[int]:
-    """Places where shadow tables begin, and of their swaps: another list may have swapped in what it began."""
+    """Indexes where shadow tables are created and swapped in: another list may have swapped in its own."""
     begun, found = set[TableId](), set[int]()
     for place, change in enumerate(changes):
         if isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.table in begun):
@@ -259,7 +259,7 @@ def _shadows_begun(changes: Sequence[SchemaChange]) -> set[int]:
 
 
 def _places(names: Sequence[str], through: Sequence[str], but: Set[int]) -> set[int]:
-    """Where among these digests of changes, but for some places, those are that were carried out, in the same order."""
+    """Indexes in `names`, except those in `but`, of digests that occur in `through` in the same order."""
     at: dict[str, list[int]] = {}
     for place, name in enumerate(through):
         at.setdefault(name, []).append(place)

@@ -1,21 +1,21 @@
 """One batch: apply -> prepare -> decide -> commit -> finish. Driver.
 
-    apply    `cdc.flow.apply`      what the source's events make of the tables is carried out in the sink
-    prepare  `cdc.flow.batch`  each task reads a part of the batch and prepares its rows in the sink
-    decide   `cdc.state.decisions` from here on the batch counts as done
-    commit   `cdc.flow.commits`    rows become visible, in a thread; schema changes of the next batch wait for it
-    finish   `cdc.flow.finish`     documents go that nobody needs any more, the batch is reported
+    apply    `cdc.flow.apply`      applies the batch's schema changes to the sink
+    prepare  `cdc.flow.task`       each task reads a split of the batch and prepares its rows in the sink
+    decide   `cdc.state.decisions` writes the decision file; from here on the batch counts as done
+    commit   `cdc.flow.commits`    makes the rows visible, in a thread; schema changes of the next batch wait for it
+    finish   `cdc.flow.finish`     removes state that is no longer needed and reports the batch
 
-Who drives it (Spark's foreachBatch, or a loop in one process) hands in what runs the batch's prepare tasks, and where a
-batch begins and ends.
+The caller (Spark's foreachBatch, or a loop in one process) provides a function that runs the prepare tasks of a batch,
+and the offsets at which a batch begins and ends.
 
 | crash | on restart |
 |---|---|
-| before the decision file | what was prepared is aborted, the batch runs again |
-| after it | the handles in it are committed again before anything is read, the batch is not read again |
-| after the note that it is committed | nothing to do |
+| before the decision file | prepared rows are aborted, the batch runs again |
+| after the decision file | its handles are committed before anything is read; the batch is not read again |
+| after the batch is marked as committed | nothing to do |
 
-Of a decided batch only rows that the sink gave up meanwhile are read again (`cdc.flow.lost`).
+Rows of a decided batch are read again only if the sink has lost them before the commit (`cdc.flow.lost`).
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
 BatchOffsets = Callable[[int], tuple[Offset, Offset]]
-"""Where a batch begins and ends, with the batch numbers (`cdc.offsets`). Raises StateError when nobody knows."""
+"""Returns the start and end offset of a batch, with batch numbers (`cdc.offsets`). Raises StateError if unknown."""
 RunTasks = Callable[[], Sequence[TaskResult]]
-"""Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
+"""Runs the prepare tasks of the current batch. Raises the CdcError that stopped them."""
 
 
 class BatchRunner:
-    """Runs batches, one after the other. `error` holds what stopped the run, also where a caller cannot see it raised.
+    """Runs batches, one after the other. Driver; one object for the whole run.
 
-    Driver; the same object for the whole run.
+    `error` holds what stopped the run, for callers that do not see the exception.
     """
 
     def __init__(
@@ -73,30 +73,30 @@ class BatchRunner:
 
     @property
     def error(self) -> CdcError | None:
-        """The error that stopped a commit, else a batch: the batch behind a commit that failed is interrupted."""
+        """The error of a failed commit, else that of a batch: a failed commit interrupts the next batch."""
         return self._commits.error or self._error
 
     @property
     def commit_failed(self) -> bool:
-        """Whether it is a commit that has failed: its batch is decided."""
+        """Whether a commit has failed. Its batch is decided."""
         return self._commits.error is not None
 
     def finish(self) -> None:
-        """Wait for the commit under way. Driver, at the end of the run; what it failed with is in `error`."""
+        """Wait for the commit in flight; its failure is in `error`. Driver, at the end of the run."""
         self._commits.wait()
 
     def restart(self) -> None:
-        """Forget what stopped a batch, which is to run again: it begins as the first batch of a run does.
+        """Clear the error of a batch that is to run again, as the first batch of a run. The error of a commit stays.
 
-        Driver, when no batch is running. What a commit failed with stays.
+        Driver, when no batch is running.
         """
         self._commits.wait()
         self._error, self._begun = None, False
 
     def recover(self) -> None:
-        """Commit what an earlier run decided and did not get to. Driver, before the query starts; repeatable.
+        """Commit what an earlier run decided but did not commit. Driver, before the query starts; repeatable.
 
-        Raises StateError when a decision is about other offsets than were logged.
+        Raises StateError if a decision has other offsets than the log of batches.
         """
         for decision in self._log.uncommitted():
             self._check(decision)
@@ -109,7 +109,7 @@ class BatchRunner:
             self._finish.run(decision, named, account, counts, self._commits.took_s)
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
-        """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
+        """Run one batch, which is decided when this returns. Raises CdcError; then the batch is not decided."""
         try:
             self._run(batch, run_tasks)
         except Exception as error:
@@ -120,7 +120,7 @@ class BatchRunner:
 
     def _run(self, batch: int, run_tasks: RunTasks) -> None:
         decided = self._log.get(batch)
-        if decided is not None:  # a replay: what was decided when the run started is committed
+        if decided is not None:  # a replay: `recover` has committed everything that was decided before the run
             self._check(decided)
             return
         started = time.monotonic()
@@ -150,14 +150,14 @@ class BatchRunner:
         self._commits.start(decision, finish)
 
     def _begin(self, batch: int) -> None:
-        """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""
+        """Before the first batch of a run: abort what an earlier run prepared for it, load the tables and schemas."""
         self._tasks.abort(batch)
         before = self._log.get(batch - 1)
         self._apply.begin(batch, 0 if before is None else before.tables)
         self._begun = True
 
     def _decide(self, batch: int, start: Offset, end: Offset, results: list[TaskResult]) -> Decision:
-        """The decision on a batch, which is on disk."""
+        """Write and return the decision on a batch."""
         handles = (handle for result in results for handle in result.prepared)
         reports = tuple(report for result in results for report in result.reports)
         noted = tuple(result.noted for result in results if result.noted)
@@ -182,17 +182,21 @@ def _by_partition(handle: Prepared) -> int:
 
 
 class TaskRunner:
-    """Runs the tasks of undecided batches. `wait_for_commit`: no clean-up meets a commit that is under way."""
+    """Runs the tasks of undecided batches.
+
+    Args:
+        wait_for_commit: waits for the commit in flight; called before each clean-up.
+    """
 
     def __init__(self, sink: Sink, state: StateDir, retry: RetryPolicy, wait_for_commit: Callable[[], None]) -> None:
         self._sink, self._state, self._retry, self._wait_for_commit = sink, state, retry, wait_for_commit
         self._log = CommitLog(state.commits)
 
     def results(self, batch: int, run_tasks: RunTasks) -> list[TaskResult]:
-        """The tasks' results, all of them run again after errors that may pass, for `retry-timeout` from the beginning.
+        """Run the tasks and return their results; on a retryable error run all of them again, up to `retry-timeout`.
 
-        A task has tried again itself by then, and the engine has tried the task; so it may have taken longer already.
-        Raises the error that stopped a task.
+        The tasks and Spark have retried on their own by then, so the timeout may have passed already. Raises the error
+        that stopped a task.
         """
         began, backoff = self._retry.clock(), Backoff(self._retry, f"batch {batch}")
         while True:
@@ -212,7 +216,7 @@ class TaskRunner:
         return results
 
     def abort(self, batch: int) -> None:
-        """Remove what earlier tries have prepared for a batch that is not decided."""
+        """Remove what earlier attempts have prepared for an undecided batch."""
         self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
 
     def _abort(self, batch: int) -> None:

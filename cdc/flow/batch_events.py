@@ -1,4 +1,4 @@
-"""All events of a batch: of the source, behind the rules; of users who ask for something; of an edited file. Driver."""
+"""All events of a batch: source events after the transform rules, user requests, edits of the pipeline file. Driver."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class BatchEvents:
 
     Attributes:
         events: in order.
-        after: the tables behind them, as far as source and rules are concerned.
-        requests: those of users that the batch takes in.
+        after: the tables after them, on the source side and after the rules.
+        requests: the user requests that the batch takes in.
     """
 
     events: Sequence[on.Event]
@@ -49,17 +49,17 @@ class EventCollector:
         self._middle, self._source, self._mailbox = middle, source, mailbox
 
     def collect(self, before: TableViews, logged: Sequence[SourceEvent], *, first: bool) -> BatchEvents:
-        """The events of a batch of which the source has `logged` these.
+        """Collect the events of a batch; `logged` are those in the source's log.
 
-        The `first` batch of a run may have more: what an edited pipeline file makes different. Raises SpecError,
-        TransformError as `apply_rules`, StateError.
+        The `first` batch of a run also has the events of an edited pipeline file. Raises SpecError, TransformError as
+        `apply_rules`, StateError.
         """
         requests = self._mailbox.open()
         excluded = self._excluded_tables(before.tables) if first else []
         pauses = paused_tables(before, requests)
         behind = apply_rules(self._middle.rules, before, [*excluded, *logged], pauses, edited=first)
         early = [request for request in requests if request.table in before.rules]
-        late = [request for request in requests if request.table not in before.rules]  # the batch makes the table
+        late = [request for request in requests if request.table not in before.rules]  # the batch creates the table
         events = [
             *(self._unfit(before.tables) if first else ()),
             *_requested(early),
@@ -70,32 +70,32 @@ class EventCollector:
         return BatchEvents(events, behind.after, requests)
 
     def forget(self, requests: Iterable[Request]) -> None:
-        """Remove the requests of users that a decided batch has taken in. Repeatable."""
+        """Remove the user requests that a decided batch has taken in. Repeatable."""
         self._mailbox.remove(requests)
 
     def snapshots_by_itself(self, table: TableId) -> bool:
-        """Whether the source snapshots a table again without a user who asks for it."""
+        """Whether the source re-snapshots a table without a user request."""
         return self._source.snapshots(table) is Snapshots.ALWAYS
 
     def _excluded_tables(self, tables: Tables) -> list[SourceEvent]:
-        """Tables that are excluded since the last run; one that is paused stays so, nothing of it comes anyhow."""
+        """Events for tables excluded since the last run. A paused table stays paused: it has no rows anyway."""
         away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
         followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
         gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
         return [TableLeft(table, "the source leaves it out") for table in gone]
 
     def _unfit(self, tables: Tables) -> list[on.Event]:
-        """Rows that do not fit their tables by an edited behavior, where their source snapshots them again."""
+        """Events for tables whose rows no longer fit after an edit of the behavior, if their source can re-snapshot."""
         found = unfit_rows(tables, self._middle.routes) if self._middle.policy.exact else ()
         return [each for each in found if self._source.snapshots(each.table) is not Snapshots.NEVER]
 
     def _resnapshot_requests(self, stale: Mapping[TableId, str]) -> Iterator[on.SnapshotRequested]:
-        """Requests for tables whose rows cannot be followed, where their source takes them unasked."""
+        """Snapshot requests for tables whose rows are stale, if their source re-snapshots them automatically."""
         for table, why in sorted(stale.items()):
             if self.snapshots_by_itself(table):
                 yield on.SnapshotRequested(table, why, by_user=False)
             else:
-                text = "%s: %s: those that are there stay; `cdc resync FILE %s` re-snapshots it"
+                text = "%s: %s: the rows in the sink stay as they are; `cdc resync FILE %s` re-snapshots the table"
                 log.warning(text, table, why, table)
 
 

@@ -1,4 +1,4 @@
-"""Blocks of source tables to blocks of sink tables, by the routes and the states of the tables. Executor."""
+"""Routes blocks of source tables to sink tables, by the routes and the states of the tables. Executor."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from cdc.tables.router import targets
 from cdc.tables.states import NO_MEMBER, Tables, TableState
 
 _NOT_FOLLOWED = NO_MEMBER | {TableState.MISSING}
-"""States whose rows are counted, or stop the run."""
+"""States in which rows are counted, or stop the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRouter:
-    """Routes the blocks of one task; `tables` as they are behind the schema changes of its batch."""
+    """Routes the blocks of one task; `tables` are the tables after the schema changes of its batch."""
 
     sink: Sink
     middle: Middle
     tables: Tables
 
     def select_wanted(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks without those that no table of the sink gets, such as those of paused tables: no rule meets their
-        rows."""
+        """Skip blocks that no sink table gets, such as those of paused tables, before the rules are evaluated."""
         wanted: dict[tuple[TableId, frozenset[Stream]], bool] = {}
         for block in blocks:
             key = block.table, block.streams
@@ -42,7 +41,7 @@ class BlockRouter:
                 yield block
 
     def _is_wanted(self, source: TableId, streams: frozenset[Stream]) -> bool:
-        """Whether a table of the sink gets rows of these streams; of one that is not followed the run is told later."""
+        """Whether a sink table takes rows of these streams; true for unfollowed tables, which `route` reports."""
         for target in self.middle.routes.targets(source):
             state, shadowed = self.tables.state((source, target.table)), self.tables.sink_state(target.table).shadowed
             if state in _NOT_FOLLOWED or targets(state, streams, shadowed=shadowed):
@@ -50,17 +49,20 @@ class BlockRouter:
         return False
 
     def route(self, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count) -> Iterator[ChangeBlock]:
-        """The blocks as the sink gets them, those of merged tables in log order; of sink tables of these names `only`.
+        """Yield the blocks as the sink gets them; those of merged tables in log order.
 
-        `count` is told of rows whose sink table is missing, and of values that do not fit. Raises EngineError for rows
-        of a table that is not followed, and for other columns than those of the sink's table.
+        Args:
+            only: names of the sink tables to yield blocks for; None for all.
+            count: counts rows whose sink table is missing and values that do not fit.
+
+        Raises EngineError for rows of a table that is not followed, and for columns that differ from the sink table's.
         """
         return gather(self._routed(blocks, only, count), gathered_tables(self.sink, self.tables.merged))
 
     def _routed(
         self, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
     ) -> Iterator[ChangeBlock]:
-        """One block for each sink table that a block goes to, with that table's columns."""
+        """Yield one block per sink table that a block is routed to, with that table's columns."""
         tables = self.tables
         for block in blocks:
             for target in self.middle.routes.targets(block.table):
@@ -69,7 +71,7 @@ class BlockRouter:
                 if known is None:
                     if state is TableState.MISSING:
                         count(f"no-table-in-sink {table}", len(block))
-                    elif only is None or str(table) in only:  # a run in memory may go on without its state
+                    elif only is None or str(table) in only:  # a run without persistent state
                         yield replace(with_source(block, target), table=table)
                     continue
                 if state in NO_MEMBER:
@@ -92,20 +94,20 @@ class BlockRouter:
 
 def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:
     return EngineError(
-        f"rows of {source} came, which is {state} there",
+        f"rows of {source} were read, whose state is {state}",
         where=str(table),
         hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
     )
 
 
 def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> None:
-    """Raise EngineError when a routed block has another key than the sink's table, or other columns though `exact`."""
+    """Raise EngineError if a block's key differs from the sink table's; with `exact`, also if its columns differ."""
     if fits_exactly(block.schema, known) if exact else (known is block.schema or same_key(known, block.schema)):
         return
     hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
     if same_key(known, block.schema):
         hint = (
-            "was a schema change left out under another schema.change.behavior? Go on with that (try_evolve), or "
+            "was a schema change skipped under another schema.change.behavior? Go back to that one (try_evolve), or "
             "start over with an empty --state-dir and sink table"
         )
     raise EngineError(

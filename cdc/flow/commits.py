@@ -1,7 +1,7 @@
-"""Commits of decided batches, beside the reading: while one is under way the next batch is read and prepared.
+"""Commits decided batches in a thread, while the next batch is read and prepared.
 
-A decided batch will be committed whatever happens, so it may count as done at once. What was decided and not yet
-noted as committed when a run ended is committed when the next one starts, before anything is read.
+A decided batch is always committed eventually, so it counts as done at once. If a run ends between decision and commit,
+the next run commits the batch before it reads anything.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
 Then = Callable[[Mapping[str, int], float], None]
-"""Gets what a commit has counted, and how many seconds it took."""
+"""Called with the counts of a commit and its duration in seconds."""
 
 _MOST_GENERATIONS = 3
-"""A sink that gives up the rows of a batch more often in one run is not helped by reading them again."""
+"""How often a run prepares the lost rows of one batch again before it fails."""
 
 
 def as_cdc_error(error: Exception) -> CdcError:
-    """The error itself, or what stands for one that nobody foresaw."""
+    """Return a CdcError as it is; wrap any other exception in an EngineError."""
     if isinstance(error, CdcError):
         return error
     return EngineError(
         f"{type(error).__name__}: {error}"[:500],
-        hint="CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch",
+        hint="CDC_DEBUG=1 shows the stack trace; the next run continues after the last committed batch",
     )
 
 
 class Commits:
     """Commits one decision at a time, in order, each in a thread of its own. Driver.
 
-    `error` is what stopped it; nothing is committed after that. `took_s` is how long the last commit was under way.
+    `error` is the error of a failed commit; nothing is committed after it. `took_s` is the duration of the last commit.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Commits:
         task: PrepareTask,
         explain: Callable[[CdcError], CdcError],
     ) -> None:
-        """`task` reads rows again that the sink has given up; `explain` gives an error the words that users know."""
+        """`task` reads rows again that the sink has lost; `explain` adds to an error which shadow tables it names."""
         self._explain = explain
         self._sink, self._log, self._retry = sink, CommitLog(state.commits), retry
         self._lost = LostLoads(task, state, retry)
@@ -60,23 +60,23 @@ class Commits:
         self.took_s = 0.0
 
     def start(self, decision: Decision, then: Then) -> None:
-        """Begin to commit a decision once the one before is through; `then` runs behind it, in the thread.
+        """Start to commit a decision after the previous commit has finished; `then` runs after it, in the same thread.
 
-        Raises what the commit before failed with.
+        Raises the error of the previous commit.
         """
         self.finish()
         thread = ThreadPoolExecutor(1, "commit")
         self._pending = thread.submit(copy_context().run, self._run, decision, then)  # whose log lines are its own
-        thread.shutdown(wait=False)  # it ends with this commit
+        thread.shutdown(wait=False)  # the thread ends with this commit
 
     def finish(self) -> None:
-        """Wait until nothing is being committed. Raises the error that stopped a commit, every time it is asked."""
+        """Wait for the commit in flight. Raises the error of a failed commit, on every call."""
         self.wait()
         if self.error is not None:
             raise self.error
 
     def wait(self) -> None:
-        """Wait until nothing is being committed; what a commit failed with is in `error`."""
+        """Wait for the commit in flight; its failure is in `error`."""
         if self._pending is not None:
             wait([self._pending])
 
@@ -84,15 +84,15 @@ class Commits:
         try:
             counts = self.commit(decision)
             then(counts, self.took_s)
-        except Exception as error:  # noqa: BLE001 - kept, and raised to the run by whoever waits for the commit
+        except Exception as error:  # noqa: BLE001 - stored; `finish` raises it in the run
             self.error = self._explain(as_cdc_error(error))
 
     def commit(self, decision: Decision) -> Mapping[str, int]:
-        """Commit here and now, again after what may pass; what the sink counted.
+        """Commit in this thread and return the sink's counts; retryable errors are retried.
 
-        Also after CommitUnknown: a commit is idempotent, and begins with what the sink says of it. Raises the last
-        error once the policy's time is up or the run is to stop; the next run then goes on with it. Rows that the sink
-        has given up are prepared again, or let go (`cdc.flow.lost`).
+        CommitUnknown is retried too: a commit is idempotent and first asks the sink for its outcome. Raises the last
+        error when the retry policy times out or the run stops; the next run then repeats the commit. Rows that the sink
+        has lost are prepared again, or dropped (`cdc.flow.lost`).
         """
         generations, started = 0, time.monotonic()
         backoff = Backoff(self._retry, f"commit of batch {decision.batch}")

@@ -1,10 +1,10 @@
-"""From the events of the source to the operations of the sink, one batch after another. Driver.
+"""Derives a batch's sink operations from the source's events. Driver.
 
-    source's events --> behind the transform rules (`cdc.transform.rule_events`) --> transition table (`cdc.tables`)
-                    --> operations --> sink.apply
+    source events --> transform rules (`cdc.transform.rule_events`) --> transition table (`cdc.tables`)
+                  --> operations --> sink.apply
 
-What a batch makes of the tables is one entry of the log of tables, which the tasks read. A batch that runs again, and
-the first one of a run, start from the entries that the decision before says.
+The state of all tables after a batch is one entry of the table log, which the tasks read. A repeated batch, and the
+first batch of a run, start from the number of entries in the previous decision.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _SHADOW_CHANGES = frozenset(
     ("drop.shadow", "create.shadow", "drop.table", "rename.table", "swap.shadow", "truncate.table")
 )
-"""Names of changes that begin or end a shadow table, or take it with them."""
+"""Names of changes that create or remove a shadow table, alone or together with its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Derived:
     """The outcome of one batch's events.
 
     Attributes:
-        batch: its number.
-        before, after: the tables before and behind it.
+        batch: the batch number.
+        before, after: the tables before and after the batch.
         operations: for the sink, in order.
-        expected: sink tables that were not created, as that is left out, with the columns that they have to have.
+        expected: sink tables with their required columns that have to exist, as create.table is filtered out.
         not_created: the same tables, as the source created them.
-        counts: notices, by their names and sink tables.
-        requests: those of users that it takes in.
-        undone: renames of sink tables, by each earlier try of the batch that had others, the latest first.
+        counts: notices, by name and sink table.
+        requests: the user requests that the batch takes in.
+        undone: renames of sink tables by earlier tries of the batch with other renames, the latest try first.
     """
 
     batch: int
@@ -65,7 +65,7 @@ class Derived:
 
     @property
     def sinks_before(self) -> Schemas:
-        """The sink tables before the operations."""
+        """The sink's tables before the operations."""
         return {**self.not_created, **self.before.sink}
 
 
@@ -83,9 +83,9 @@ class Derivation:
         self._first = False
 
     def begin(self, batch: int, entries: int) -> None:
-        """Get ready for the first batch of a run; `entries` of the log hold before it. Repeatable.
+        """Prepare for the first batch of a run; the first `entries` of the table log are valid. Repeatable.
 
-        Raises StateError, SpecError for tables that the sink could not tell apart by the routes of now.
+        Raises StateError, SpecError for tables that have one name in the sink by the current routes.
         """
         self._log.begin(batch, entries)
         self._guard.check(self._log.at(batch - 1).source)
@@ -93,10 +93,10 @@ class Derivation:
         self._first = True
 
     def derive(self, batch: int, logged: Sequence[SourceEvent]) -> Derived:
-        """The outcome of a batch; for every batch, also without events. The log has it.
+        """Derive a batch and write it to the table log; called for every batch, also without events.
 
-        The first batch of a run may have more: what an edited pipeline file makes different. Raises ChangeRefused for
-        what must not be carried out, other CdcErrors; nothing of the batch has been applied by then.
+        The first batch of a run includes the effects of an edited pipeline file. Raises ChangeRefused for a change that
+        the policy forbids, other CdcErrors; nothing of the batch has been applied by then.
         """
         before = self._log.at(batch - 1)
         collected = self._events.collect(before, logged, first=self._first)
@@ -110,21 +110,21 @@ class Derivation:
         return found
 
     def rewrite(self, batch: int, after: TableViews) -> None:
-        """Rewrite the entry of a batch, as the sink has refused some of what it was asked for."""
+        """Rewrite the log entry of a batch of which the sink has refused some operations."""
         tries = self._log.tries(batch)
         self._log.write(batch, after, tries[-1] if tries else None)
 
     def note_decided(self, derived: Derived) -> None:
-        """The batch is decided: the requests of users that it has taken in are done with. Repeatable."""
+        """Remove the user requests that a decided batch has taken in. Repeatable."""
         self._events.forget(derived.requests)
 
     @property
     def entries(self) -> int:
-        """How many entries of the log hold behind the batch that was derived last."""
+        """The number of valid entries in the table log after the batch that was derived last."""
         return len(self._log)
 
     def circumstances(self, batch: int) -> Circumstances:
-        """The pipeline as it is now, as far as the transition table reads it."""
+        """The current settings of the pipeline that the transition table reads."""
         middle = self._middle
         return Circumstances(
             middle.routes, middle.policy, self._shadows, self._events.snapshots_by_itself, batch, middle.existing_rows,
@@ -132,7 +132,7 @@ class Derivation:
         )  # fmt: skip
 
     def _planned(self, batch: int, before: TableViews, collected: BatchEvents) -> Derived:
-        """The outcome of a batch that changes something."""
+        """Derive a batch that changes tables."""
         found, tries = self._as_before(batch, before, collected), self._tries
         self._tries, renames = (), try_of(found.operations).renames
         counts = Counter[str]()
@@ -148,10 +148,11 @@ class Derivation:
         )  # fmt: skip
 
     def _as_before(self, batch: int, before: TableViews, collected: BatchEvents) -> BatchOutcome:
-        """The same that an earlier run has come to for the batch, which it may have carried out.
+        """Derive the batch, consistent with what an earlier try may have applied already.
 
-        Where the file was edited since they are others: nobody knows then what is in the shadow tables that those have
-        touched, and these begin again; columns that those have taken away are added again.
+        The operations are the same unless the pipeline file was edited since. If they differ, shadow tables that the
+        earlier tries have touched start again, as their content is unknown, and columns that those have dropped are
+        added again.
         """
         now = self.circumstances(batch)
         found = batch_outcome(now, before.tables, collected.events)

@@ -1,4 +1,4 @@
-"""The last step of a batch, once it is committed: documents that nobody needs any more go, and it is reported."""
+"""The last step of a committed batch: remove state that is no longer needed and report the batch. Driver."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from cdc.transform import answers, at_work
 
 @dataclass(frozen=True, slots=True)
 class BatchAccount:
-    """The account of a batch up to its decision.
+    """The figures of a batch up to its decision.
 
     Attributes:
-        started: by `time.monotonic`.
-        changes: carried out in the sink.
+        started: when it began, by `time.monotonic`.
+        changes: schema changes applied to the sink.
         results: of its tasks.
-        phases: seconds of the driver's steps.
+        phases: seconds per step of the driver.
     """
 
     started: float
@@ -42,22 +42,22 @@ class BatchAccount:
 
 
 class FinishStep:
-    """Finishes batches in order, in the thread that commits them."""
+    """Finishes batches in order, in the thread that has committed them."""
 
     def __init__(self, sink: Sink, state: StateDir, progress: Progress) -> None:
         self._sink, self._state, self._progress = sink, state, progress
         self._log, self._splits, self._tables = CommitLog(state.commits), SplitLog(state.splits), TableLog(state.store)
 
     def under_user_names(self, decision: Decision) -> Sequence[Prepared]:
-        """The handles under the names that users know: those of a shadow table under its table's. Driver."""
+        """The handles with shadow tables replaced by their live tables, for reports. Driver."""
         tables = {handle.table for handle in decision.prepared}
         shadows = shadow_tables(self._sink, tables, self._tables.at(decision.batch).sink)
         return [replace(handle, table=shadows.get(handle.table, handle.table)) for handle in decision.prepared]
 
     def explain(self, error: CdcError) -> CdcError:
-        """The error in words that users know, where it names a shadow table. Driver, any thread, once for an error.
+        """The error with an explanation of each shadow table that it names. Driver, any thread, once per error.
 
-        Unchanged where the log of tables cannot be read: the error is what stopped the run.
+        Returned unchanged if the table log cannot be read.
         """
         try:
             known = TableLog(self._state.store).at(sys.maxsize).sink
@@ -73,7 +73,7 @@ class FinishStep:
         counts: Mapping[str, int],
         commit_s: float,
     ) -> None:
-        """Finish a batch; `counts` is what its commit counted, `commit_s` how long that took."""
+        """Finish a batch; `counts` are those of its commit, `commit_s` the duration of the commit."""
         batch = decision.batch
         self._log.prune(batch)
         self._splits.prune(batch)
@@ -96,9 +96,9 @@ def batch_report(
     phases: Mapping[str, float] | None = None,
     position: dict[str, Any] | None = None,
 ) -> BatchReport:
-    """Sum up what the tasks prepared and the driver applied; `counted` is what the commit counted.
+    """Sum up what the tasks prepared and the driver applied; `counted` are the counts of the commit.
 
-    `phases` is where the driver's time went, with that of all tasks as `tasks`.
+    `phases` are the seconds per step of the driver; `tasks` is the time of all tasks.
     """
     tables: dict[TableId, TableTotals] = {}
     for handle in prepared:
@@ -123,7 +123,7 @@ def batch_report(
 
 
 def _phases(driver: Mapping[str, float], results: Sequence[TaskResult]) -> dict[str, float]:
-    """The driver's phases, with those of the slowest task and what lies around it in the place of `tasks`."""
+    """The driver's phases, with those of the slowest task and `dispatch`, the time around it, instead of `tasks`."""
     slowest = max(results, key=lambda result: result.read_s, default=TaskResult())
     found = {name: seconds for name, seconds in driver.items() if name != "tasks"}
     if slowest.read_s:

@@ -1,11 +1,11 @@
-"""The blocks of merged sink tables, in the order of the source's log. Executor.
+"""Puts the blocks of merged sink tables into the order of the source's log. Executor.
 
-A source hands out blocks table by table: in log order inside a table, but not from one to the other. Where several
-tables go to one sink table, rows of the same key must still get there in log order. So the blocks of such a sink table
-are held until there are many, put in order, and handed on as a few large ones, which also is what a sink does best.
+A source yields blocks per table: they are in log order within a table, but not across tables. Where several source
+tables are routed to one sink table, rows of one key must still arrive in log order. So the blocks of such a sink table
+are buffered, sorted, and yielded as a few large blocks, which also suits sinks best.
 
-Not everything held is handed on: blocks still to come may be from before its end. A source goes through its log in
-pieces of some megabytes (`REORDERED_BYTES`), so what is kept back is larger than such a piece.
+The end of the buffer is always held back, as later blocks may have earlier rows. A source reads its log in pieces of a
+few megabytes (at most `REORDERED_BYTES`), and more than one piece is held back.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.schema import TableId, TableSchema
 
 Metadata = Callable[[str, pa.Array], pa.Array]
-"""Metadata of rows by name and sequences, as `ChangeBlock.metadata`."""
+"""Returns metadata of rows by name and sequence numbers, as `ChangeBlock.metadata`."""
 
 REORDERED_BYTES = 64 << 20
-"""So many bytes of rows, at most, may come from blocks of different tables before they are in order."""
+"""The most bytes of rows within which the blocks of different tables may be out of order."""
 
 _MOST_WAITING = 4 * REORDERED_BYTES
 _BLOCK_ROWS = 65_536
@@ -37,7 +37,7 @@ class _Waiting:
 
 
 def gather(blocks: Iterator[ChangeBlock], merged: frozenset[TableId]) -> Iterator[ChangeBlock]:
-    """The blocks, those of `merged` sink tables in log order over all of their source tables."""
+    """Yield the blocks; those of `merged` sink tables in log order across their source tables."""
     waiting: dict[TableId, _Waiting] = {}
     total = 0
     for block in blocks:
@@ -58,7 +58,7 @@ def gather(blocks: Iterator[ChangeBlock], merged: frozenset[TableId]) -> Iterato
 
 
 def _release_first(waiting: _Waiting) -> Iterator[ChangeBlock]:
-    """The first rows, as many as can go; the others stay."""
+    """Yield the first rows that are safely in order, and keep the others waiting."""
     whole = _in_order(waiting.blocks)
     kept = min(len(whole), int(len(whole) * REORDERED_BYTES / max(1, waiting.bytes)) + 1)
     end = _whole_update(whole, len(whole) - kept)
@@ -68,7 +68,7 @@ def _release_first(waiting: _Waiting) -> Iterator[ChangeBlock]:
 
 
 def _in_order(blocks: list[ChangeBlock]) -> ChangeBlock:
-    """One block of all, its rows by sequence and row; all are of one schema but for the source's own types."""
+    """Merge blocks into one, sorted by sequence and row. Their schemas differ in the source's native types at most."""
     first = blocks[0]
     if len(blocks) == 1:
         return first
@@ -93,7 +93,7 @@ def _in_order(blocks: list[ChangeBlock]) -> ChangeBlock:
 
 
 def _common(schemas: list[TableSchema]) -> TableSchema:
-    """The schema, with the source's own type of a column where all have the same one."""
+    """The common schema; a column has a native type of the source if it is the same in all."""
     columns = zip(*(schema.columns for schema in schemas), strict=True)
     kept = (
         same[0] if len({column.source_type for column in same}) == 1 else replace(same[0], source_type="")
@@ -103,7 +103,7 @@ def _common(schemas: list[TableSchema]) -> TableSchema:
 
 
 def _split_block(block: ChangeBlock) -> Iterator[ChangeBlock]:
-    """The block in parts of a bounded number of rows."""
+    """Yield the block in parts of a bounded number of rows."""
     start = 0
     while start < len(block):
         end = _whole_update(block, min(start + _BLOCK_ROWS, len(block)))
@@ -112,7 +112,7 @@ def _split_block(block: ChangeBlock) -> Iterator[ChangeBlock]:
 
 
 def _whole_update(block: ChangeBlock, end: int) -> int:
-    """The end, or the row after it, so that an update's two images stay together."""
+    """The end, or one row more, so that before and after image of an update stay together."""
     return end + (0 < end < len(block) and block.kinds[end - 1].as_py() == RowKind.UPDATE_BEFORE)
 
 
@@ -127,9 +127,9 @@ def _part(block: ChangeBlock, start: int, count: int) -> ChangeBlock:
 
 
 def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
-    """One that asks each block's own for that block's rows; None when none has any.
+    """A function that reads each row's metadata from the block that the row is from; None if no block has metadata.
 
-    Pieces of a log follow each other: the sequences of blocks with different ones do not mix.
+    Blocks with different metadata functions are from different pieces of the log, so their sequences do not overlap.
     """
     ends: dict[Metadata | None, int] = {}
     for block in blocks:
@@ -160,6 +160,6 @@ def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
 
 
 def _cast_to_one_type(parts: list[pa.Array]) -> list[pa.Array]:
-    """The parts in one type: NULLs without one take that of the others."""
+    """Cast the parts to one type: parts of type null take the type of the others."""
     kinds = [part.type for part in parts if not pa.types.is_null(part.type)]
     return [part.cast(kinds[0]) if kinds else part for part in parts]

@@ -1,14 +1,14 @@
-"""Decided rows that the sink gave up before they were committed: read again under the same decision, or let go.
+"""Recovery of decided rows that the sink lost before they were committed: read again, or dropped. Driver.
 
 | a table of the batch | what is done |
 |---|---|
-| nothing of it is in since some partition | those partitions are read again for it alone, prepared under new names |
-| a copy of all that go there was asked for since (`cdc resync`) | its rows of the batch are let go: the copy is later |
-| whether it is in is not known, or the log has lost it | the run stops, names the table and the copy as the way out |
+| nothing is committed from some partition on | those partitions are read again for it, prepared under new names |
+| all its source tables are re-snapshotted since (`cdc resync`) | its rows are dropped: the snapshot is newer |
+| unknown whether it is committed, or the log is purged | the run stops; the error names the `cdc resync` to run |
 
-What is committed is not prepared a second time: the handles of other tables and of earlier partitions stay as they
-are. The new handles replace the lost ones in the decision at once, before any of them is committed. A crash before
-that leaves the old decision, and the same is done again under the same names. Driver.
+Committed rows are never prepared twice: the handles of other tables and of earlier partitions stay. The new handles
+replace the lost ones in the decision at once, before any of them is committed. After a crash before that, the same is
+repeated under the same names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class LostLoads:
-    """Makes a decision whole again. `task` is copied for each use, as its source may be at work elsewhere."""
+    """Replaces lost rows in a decision. `task` is copied for each use: another thread may be using its source."""
 
     def __init__(self, task: PrepareTask, state: StateDir, retry: RetryPolicy) -> None:
         self._task, self._state, self._retry = task, state, retry
@@ -45,15 +45,16 @@ class LostLoads:
         self._mailbox = Mailbox(state.store)
 
     def decide_without(self, decision: Decision, error: LoadsLost) -> Decision:
-        """The decision to go on with, on disk already. In the thread that commits; repeatable after a crash.
+        """Write and return the decision to continue with. Runs in the commit thread; repeatable after a crash.
 
-        Raises LoadsLost with the way out when that cannot be, what the sink raises, and retryable errors of the source.
+        Raises LoadsLost with the next step if the rows cannot be recovered, errors of the sink, and retryable errors of
+        the source.
         """
         ordered = self._ordered_again(decision)
         freed = ordered & {*error.tables, *error.uncertain}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
-            raise self._final_error(decision, error, error.uncertain, "whether they are in it is not known")
+            raise self._final_error(decision, error, error.uncertain, "it is unknown whether they are committed")
         task = pickle.loads(pickle.dumps(self._task))
         try:
             results = self._read(task, decision, again, error)
@@ -68,11 +69,11 @@ class LostLoads:
         self._log.decide(new)
         self._state.notes.forget_decided(new.batch, new.noted)
         for table in sorted(freed):
-            log.warning("batch %d: rows of %s are let go, it is re-snapshotted", decision.batch, table)
+            log.warning("batch %d: rows of %s are dropped, as it is re-snapshotted", decision.batch, table)
         return new
 
     def _ordered_again(self, decision: Decision) -> set[str]:
-        """The sink's tables whose rows of a decision a later snapshot brings, of all source tables that go there."""
+        """Names of the sink tables all of whose source tables have a snapshot after this decision."""
         requested = snapshots_requested(self._mailbox)
         tables, found = TableLog(self._state.store).at(self._log.last()).tables, set[str]()
         for table in tables.sinks:
@@ -86,7 +87,7 @@ class LostLoads:
         return found
 
     def _members(self, sink_table: TableId) -> Sequence[TableId]:
-        """The source tables that go to a sink table, as far as batches were decided."""
+        """The source tables that are routed to a sink table, as of the last decision."""
         routes = self._task.middle.routes
         there = TableLog(self._state.store).at(self._log.last()).rules
         return sorted(source for source in there if sink_table in routes(source))
@@ -94,7 +95,7 @@ class LostLoads:
     def _read(
         self, task: PrepareTask, decision: Decision, again: dict[str, int], error: LoadsLost
     ) -> Sequence[TaskResult]:
-        """Results with new handles for the tables that are read again."""
+        """Read tables again; return results with new handles."""
         if not again:
             return ()
         log.warning("batch %d: rows of %s are read again: %s", decision.batch, ", ".join(sorted(again)), error.message)
@@ -107,32 +108,33 @@ class LostLoads:
             raise self._final_error(decision, error, tables, f"they cannot be read again: {failed}") from failed
 
     def _parts(self, decision: Decision, again: dict[str, int]) -> list[tuple[Split, frozenset[str]]]:
-        """The splits with lost rows, and whose rows of each are lost. Raises StateError when they are not there."""
+        """The splits with lost rows, each with the tables concerned. Raises StateError if the splits are not stored."""
         wanted: dict[int, set[str]] = {}
         for item in decision.prepared:
             if item.partition >= again.get(str(item.table), item.partition + 1):
                 wanted.setdefault(item.partition, set()).add(str(item.table))
         stored = {split.index: split for split in self._splits.load(decision.batch, decision.start, decision.end)}
         if not wanted.keys() <= stored.keys():
-            raise StateError("how the batch was cut is not there any more", where=self._state.splits.where())
+            raise StateError("the splits of the batch are no longer stored", where=self._state.splits.where())
         return [(stored[index], frozenset(tables)) for index, tables in sorted(wanted.items())]
 
     def _prepared(self, task: PrepareTask, decision: Decision, split: Split, tables: Collection[str]) -> TaskResult:
         only = partial(task, decision.batch, split, generation=decision.generation + 1, only=tables)
         result = self._retry.call(only, f"batch {decision.batch}: reading lost rows again")
         result.raise_error()
-        if result.reports:  # the source has been told of the first reading, and goes by that
-            raise StateError("they are of a copy, which reads other rows now", where=", ".join(sorted(tables)))
+        if result.reports:  # the source has stored the reports of the first reading
+            where = ", ".join(sorted(tables))
+            raise StateError("they are from a snapshot, which would read other rows now", where=where)
         return result
 
     def _final_error(self, decision: Decision, error: LoadsLost, tables: Sequence[str], why: str) -> LoadsLost:
-        """The error of a run that cannot help itself; it names the source's tables, as `cdc resync` does."""
+        """The error for rows that cannot be recovered; its hint names the source tables for `cdc resync`."""
         names = self._source_tables(decision)
         sources = [source for table in sorted(tables) for source in names.get(table, [TableId.parse(table)])]
         commands = ", ".join(f"`cdc resync FILE {source}`" for source in sources)
-        way = f"ask for a copy of each: {commands}; then start again, which lets go of these rows"
+        way = f"re-snapshot each table: {commands}; then start again, which drops these rows"
         if all(self._task.source.snapshots(source) is Snapshots.NEVER for source in sources):
-            way = "start over with an empty --state-dir: this source cannot copy single tables"
+            way = "start over with an empty --state-dir: this source cannot snapshot single tables"
         return LoadsLost(
             f"{error.message}; {why}",
             where=error.where,
@@ -142,7 +144,7 @@ class LostLoads:
         )
 
     def _source_tables(self, decision: Decision) -> dict[str, list[TableId]]:
-        """The source's tables of each sink table, by names."""
+        """The source tables of each sink table, by the names of the sink table and its shadow table."""
         log = TableLog(self._state.store)
         tables = {*log.at(decision.batch - 1).source, *log.at(decision.batch).source}
         sink, routes = self._task.sink, self._task.middle.routes
@@ -155,5 +157,5 @@ class LostLoads:
 
 
 def _is_later(pair: PairState, batch: int) -> bool:
-    """Whether a snapshot of the pair begins behind a batch, or has begun there."""
+    """Whether a snapshot of the pair is requested, or has begun after the batch."""
     return pair.ordered or pair.state in OPEN_ORDERS or (pair.state in SNAPSHOTTED and pair.since > batch)

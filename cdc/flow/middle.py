@@ -1,4 +1,4 @@
-"""The way of rows and schema changes from source tables to sink tables, compiled from a pipeline file once."""
+"""The compiled routes, rules and policies of a pipeline: how rows and schema changes get to the sink tables."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Middle:
 
     Attributes:
         routes: source tables to sink tables.
-        policy: what a schema change of the source does in the sink.
-        coercion: what becomes of values that do not fit a column.
-        rules: the transform rules, None without any.
-        existing_rows: what becomes of rows that a sink table has before its first snapshot.
+        policy: how schema changes of the source are applied to the sink.
+        coercion: how values that do not fit a column are handled.
+        rules: the transform rules, None if there are none.
+        existing_rows: how rows that a sink table has before its first snapshot are handled.
     """
 
     routes: RouteTable = field(default_factory=RouteTable)
@@ -38,5 +38,5 @@ class Middle:
     existing_rows: ExistingRows = ExistingRows.UPSERT
 
     def snapshots_all_again(self, source: Source, tables: Iterable[TableId]) -> bool:
-        """Whether all source tables of a sink table are snapshotted again when one of them is (docs/tables.md)."""
+        """Whether all source tables of a sink table are re-snapshotted when one of them is (docs/tables.md)."""
         return self.policy.mirrors and all(source.snapshots(table) is Snapshots.ALWAYS for table in tables)

@@ -1,4 +1,4 @@
-"""Judgement of schema changes that a sink refuses: whether a snapshot of the table is the way out. Driver."""
+"""Decides what follows from a schema change that the sink refuses: skip it, re-snapshot the table, or stop. Driver."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, TableState
 _IN_SNAPSHOT = (*ALTERATIONS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
 
-_START_OVER = "start over with an empty --state-dir and sink table, or leave the table out"
-_LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
+_START_OVER = "start over with an empty --state-dir and sink table, or exclude the table"
+_SKIP = "write schema.change.behavior: try_evolve, which skips changes that the sink refuses"
 
 
 def _is_in_snapshot(change: SchemaChange) -> bool:
-    """Whether a snapshot of the table has the change behind it; also one that another snapshot begins or ends with."""
+    """Whether a snapshot of the table includes the change, or replaces it (a step of another snapshot)."""
     return isinstance(change, _IN_SNAPSHOT)
 
 
@@ -42,30 +42,30 @@ class RefusalJudge:
 
     | refused | with try_evolve | with other behaviors |
     |---|---|---|
-    | a change of a key | the table is snapshotted again, else the run stops | the same |
-    | another change | it is left out, rows are fitted to the table that there is | as a change of a key |
+    | a change of the key | the table is re-snapshotted; where that is impossible, the run stops | the same |
+    | another change | it is skipped, and rows are coerced to the table as it is | as a change of the key |
 
-    A table is snapshotted where its source does that unasked, or where the user has asked for it (`cdc resync`).
+    A table is re-snapshotted if its source does so automatically, or if the user has requested it (`cdc resync`).
 
-    `way_out` says what a user may do about the last change that was not tolerated.
+    `way_out` is the user's next step for the last change that was not tolerated.
     """
 
     def __init__(
         self, sink: Sink, source: Source, middle: Middle, changes: Sequence[SchemaChange], after: TableViews
     ) -> None:
-        """`changes` are all of the batch, in order, and `after` the tables behind them."""
+        """`changes` are all changes of the batch, in order; `after` is the tables after them."""
         self._sink, self._source, self._middle = sink, source, middle
-        self._changes, self._after, self.way_out = changes, after, _LEAVE_OUT
-        self._leaves_out = middle.policy.behavior is Behavior.TRY_EVOLVE
+        self._changes, self._after, self.way_out = changes, after, _SKIP
+        self._skips = middle.policy.behavior is Behavior.TRY_EVOLVE
 
     def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
-        """All that follows a refused change of the table goes with its snapshot, unless the table goes as a whole."""
+        """Whether the snapshot of the table, due to an earlier refused change, makes this change unnecessary."""
         after_refused = any(before.table == change.table and self.needs_snapshot(before) for before in refused)
         return after_refused and _is_in_snapshot(change)
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
-        """Whether a snapshot is the way out, or the change may be left out."""
-        if self._leaves_out and not isinstance(change, AlterPrimaryKey):
+        """Whether the change may be skipped, or a re-snapshot replaces it."""
+        if self._skips and not isinstance(change, AlterPrimaryKey):
             return True
         if isinstance(change, ALTERATIONS) and not self._is_followed(change):
             return True
@@ -73,24 +73,24 @@ class RefusalJudge:
         always = source is not None and self._source.snapshots(source) is Snapshots.ALWAYS
         if source is not None and (always or self._is_requested(change.table)):
             return True
-        resync = "" if source is None else f"run `cdc resync FILE {source}`, which copies it as the server has it"
-        leave = _START_OVER if isinstance(change, AlterPrimaryKey) else _LEAVE_OUT
-        self.way_out = "; or ".join(filter(None, (resync, leave)))
+        resync = "" if source is None else f"run `cdc resync FILE {source}`, which snapshots it as the server has it"
+        other = _START_OVER if isinstance(change, AlterPrimaryKey) else _SKIP
+        self.way_out = "; or ".join(filter(None, (resync, other)))
         return False
 
     def needs_snapshot(self, refused: SchemaChange) -> bool:
-        """Whether the table of a refused change is snapshotted for it."""
-        return not self._leaves_out or isinstance(refused, AlterPrimaryKey)
+        """Whether the table of a refused change is re-snapshotted for it."""
+        return not self._skips or isinstance(refused, AlterPrimaryKey)
 
     def _is_requested(self, table: TableId) -> bool:
-        """Whether a user has asked for a snapshot of a source table of this sink table, which is not done."""
+        """Whether a user-requested snapshot of a source table of this sink table is pending or running."""
         return any(
             place == table and (pair.ordered or (pair.by_user and pair.state in OPEN_ORDERS | SNAPSHOTTED))
             for (_, place), pair in self._after.tables.pairs.items()
         )
 
     def _is_followed(self, change: SchemaChange) -> bool:
-        """Whether a source table goes to the table of a change behind the batch, by the name that it has there."""
+        """Whether a source table is routed to the changed table after the batch, under the name it has by then."""
         table = change.table
         for later in dropwhile(lambda other: other is not change, self._changes):
             if isinstance(later, RenameTable) and later.table == table:
@@ -99,9 +99,9 @@ class RefusalJudge:
         return any(place == table and pair.state not in NO_MEMBER for (_, place), pair in pairs.items())
 
     def _curable_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
-        """The source table whose snapshot would have the change behind it, as far as one is taken when it is asked."""
+        """The source table whose re-snapshot would include the change, None if there is none or it cannot be taken."""
         table, sink = change.table, self._sink
-        curable = error.curable if isinstance(error, ChangeRefused) else self._leaves_out
+        curable = error.curable if isinstance(error, ChangeRefused) else self._skips
         if not curable or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
             return None  # another snapshot would come to the same operation again
         behind = dropwhile(lambda other: other is not change, self._changes)
@@ -113,10 +113,10 @@ class RefusalJudge:
         return None if sink.missing_tables([table]) else source
 
     def only_source(self, table: TableId) -> TableId | None:
-        """The one source table of a sink table that can be replaced by a snapshot of it.
+        """The only source table of a sink table that a snapshot of it may replace.
 
-        None where others go or went there, where it is to stay as it is, and where it has columns that the source table
-        does not have any more, unless a snapshot that is ordered or runs leaves those out in any case.
+        None if other source tables are or were routed there, if the behavior is `ignore`, and if the sink table has
+        columns that the source table no longer has, unless a pending or running snapshot removes those in any case.
         """
         if self._middle.policy.behavior is Behavior.IGNORE or self._after.tables.sink_state(table).merged:
             return None

@@ -1,13 +1,12 @@
-"""Schema changes that the sink refuses, of tables that can be re-snapshotted: into a shadow table as it has to be.
+"""Re-snapshots tables whose schema changes the sink refuses, into a shadow table with the new schema. Driver.
 
-    refused change --> left out, with all that follow it in the batch for its table
-                   --> the table is suspended (`cdc.tables`), a snapshot of it is ordered
-    later batch    --> the snapshot fills a shadow table with the new schema, which takes its place
+    refused change --> skipped, with all later changes of its table in the batch
+                   --> the table is suspended (`cdc.tables`) and a snapshot of it is requested
+    later batch    --> the snapshot fills a shadow table with the new schema, which is then swapped in
 
-What happens to the table as a whole later in the batch comes first (`whole_tables_first`): it may have no rows then, or
-another name. Readers find the table as it was until then. Not so a table that several source tables go to, one that
-keeps rows or columns that the source does not have any more, and one that somebody has dropped in the sink: those stop
-the run.
+Readers see the unchanged table until the swap. Changes of the whole table (drop, rename, truncate) later in the batch
+are applied first (`whole_tables_first`). The run stops instead for a sink table that several source tables are routed
+to, that has rows or columns which the source no longer has, or that somebody has dropped in the sink.
 """
 
 from __future__ import annotations
@@ -34,18 +33,17 @@ from cdc.tables.states import NO_MEMBER, PairState, TableState
 
 
 class RefusedChanges:
-    """Carries changes out one by one. A refused one leads to a snapshot of its table, or is left out, as
-    `RefusalJudge` says."""
+    """Applies a batch's changes; a refused one is skipped or replaced by a snapshot, as `RefusalJudge` decides."""
 
     def __init__(self, sink: Sink, source: Source, middle: Middle, derivation: Derivation, store: Store) -> None:
         self._sink, self._source, self._middle, self._derivation = sink, source, middle, derivation
-        self._leaves_out = middle.policy.behavior is Behavior.TRY_EVOLVE
+        self._skips = middle.policy.behavior is Behavior.TRY_EVOLVE
         self._store = store
 
     def apply(self, derived: Derived, apply: Apply) -> Derived:
-        """The batch with the operations that the sink has carried out, and the tables behind them, which the log has.
+        """Apply the operations; return the batch with those that were applied, and write its tables to the log.
 
-        Raises ChangeRefused for one that stops the run. Repeatable.
+        Raises ChangeRefused for an operation that stops the run. Repeatable.
         """
         changes = derived.operations
         if self._sink.shadows:
@@ -56,7 +54,7 @@ class RefusedChanges:
         except ChangeRefused as error:
             raise _with_way_out(error, judge) from error
         except EngineError as error:
-            if not self._leaves_out or type(error) is not EngineError:
+            if not self._skips or type(error) is not EngineError:
                 raise
             raise _with_way_out(ChangeRefused(error.message, where=error.where), judge) from error
         if not refused:
@@ -68,9 +66,9 @@ class RefusedChanges:
         return found
 
     def undo_renames(self, derived: Derived, apply: Apply) -> None:
-        """Give tables their names back that earlier tries of the batch have renamed, by a file that was edited since.
+        """Undo renames of earlier tries of the batch that the edited pipeline file no longer has. Repeatable.
 
-        Raises EditRefused where that cannot be, what `apply` raises. Repeatable.
+        Raises EditRefused if one cannot be undone, what `apply` raises.
         """
         for renames in derived.undone:
             undo_renames(self._store, derived.batch, renames, self._sink.missing_tables, apply)
@@ -78,7 +76,7 @@ class RefusedChanges:
     def _only_carried_out(
         self, derived: Derived, done: Sequence[SchemaChange], refused: Sequence[SchemaChange], judge: RefusalJudge
     ) -> Derived:
-        """The batch of which only these operations were carried out; tables that need it wait for a snapshot."""
+        """The batch with only the operations that were applied; tables that need a snapshot are suspended."""
         suspended = {
             table: source
             for table in sorted({change.table for change in refused if judge.needs_snapshot(change)})
@@ -97,7 +95,7 @@ class RefusedChanges:
         return replace(derived, operations=done, after=after, counts=counts)
 
     def _drops_of_unfilled(self, derived: Derived, found: Derived, refused: Sequence[SchemaChange]) -> list[DropShadow]:
-        """Drops of shadow tables that nobody fills any more, as a change was refused or left out behind such a one."""
+        """Drops of shadow tables that no snapshot fills any more, because a change of their table was skipped."""
         begun = {each.table for each in derived.operations if isinstance(each, CreateShadow)}
         before, after, there = derived.before.tables, found.after.tables, found.after.sink
         left = {each.table for each in refused if each.table in there} if self._sink.shadows else set()
@@ -106,13 +104,13 @@ class RefusedChanges:
 
 
 def _with_way_out(error: ChangeRefused, judge: RefusalJudge) -> ChangeRefused:
-    """The error of a run that stops, with the step that lets it go on, whatever the sink says of it."""
+    """The error with the judge's next step added to its hint."""
     hint = "; or ".join(filter(None, (error.hint, judge.way_out)))
     return ChangeRefused(error.message, where=error.where, hint=hint, curable=error.curable)
 
 
 def _with_sink(record: PairState, there: bool, batch: int) -> PairState:
-    """The record of a pair whose sink table is there or is not, as the sink has refused to create it."""
+    """The state of a pair: MISSING if the sink has refused to create its table."""
     if there or record.state in NO_MEMBER or record.state is TableState.MISSING:
         return record
     return PairState(TableState.MISSING, batch)

@@ -1,4 +1,4 @@
-"""The transform rules of one task, block by block, and what they leave out."""
+"""Applies the transform rules to the blocks of one task and writes dead letters. Executor."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class RuleSteps:
-    """A context manager that opens and closes the user's functions, and the files of dead letters.
+    """Context manager that opens and closes the user's functions and the dead-letter files of a task.
 
-    Files are named after the task, so a task that runs again writes the same ones. They are whole when the block ends;
-    an exception removes them.
+    Files are named after the task, so a repeated task overwrites its own. They are complete after a normal exit and
+    removed after an exception.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class RuleSteps:
         *,
         answers: Store | None = None,
     ) -> None:
-        """`moment_ms` is what NOW() is; `task` is a name such as `batch-7-part-0`.
+        """`moment_ms` is the value of NOW(); `task` is a name such as `batch-7-part-0`.
 
-        What models answer is kept in `answers`, and read from it when the task runs again; the functions that are open
-        are noted there too. Raises StateError.
+        `answers` stores the answers of models, so that a repeated task reads them back, and the names of the functions
+        that are open. Raises StateError.
         """
         functions = [] if rules is None else [each.function.name for each in rules.loaded]
         self._noted = answers if functions else None
@@ -78,7 +78,7 @@ class RuleSteps:
             self._forget()
 
     def apply(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks behind their tables' rules, without those of which no row passes."""
+        """Yield the blocks after their tables' rules, without those whose rows are all filtered out."""
         if self._runner is None:
             yield from blocks
             return
@@ -95,7 +95,7 @@ class RuleSteps:
                 self._count(f"{reason} {table}.{column or 'filter'}", number)
 
     def _apply_rule(self, runner: RuleRunner, block: ChangeBlock) -> ChangeBlock:
-        """The block behind its rule; what models have answered for it is on disk, also when it fails."""
+        """Apply its rule to a block. Answers of models are on disk afterwards, also after an error."""
         try:
             return runner.apply(block, self._moment)
         finally:
@@ -103,7 +103,7 @@ class RuleSteps:
                 self._answers.save()
 
     def _write_dead_letters(self, runner: RuleRunner) -> None:
-        """Write the rows that were left out of a block."""
+        """Write the rows that failed to the dead-letter files."""
         dead_letters = runner.counts.dead_letters
         if not dead_letters:
             return
@@ -115,13 +115,13 @@ class RuleSteps:
 
 
 def _runner(rules: Rules, answers: Answers | None) -> RuleRunner:
-    from cdc.transform.runner import RuleRunner  # with the engine, which a pipeline without rules does without
+    from cdc.transform.runner import RuleRunner  # imported here, as it loads the expression engine
 
     return RuleRunner(rules, answers)
 
 
 def _answers_of(store: Store | None, task: str) -> Answers:
-    """The answers of a task, with those that it had when it ran before."""
+    """The model answers of a task, including those of its earlier attempts."""
     from cdc.transform.answers import Answers
 
     return Answers(store, task)

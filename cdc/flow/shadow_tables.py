@@ -1,4 +1,4 @@
-"""Re-snapshots as the sink takes them: into a shadow table where it has such, else into the emptied table."""
+"""Re-snapshots by sink: into a shadow table if the sink has them, else into the emptied table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADDED = "%s is re-snapshotted: its rows come again, and nothing tells which of 
 
 
 def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
-    """A batch's changes with the sink's table names, as the sink takes them. Driver; the same for a repeat."""
+    """A batch's changes for this sink: without shadow tables they empty the table instead. Driver; deterministic."""
     found: list[SchemaChange] = []
     for change in changes:
         if sink.shadows or not isinstance(change, CreateShadow | SwapShadow | DropShadow):
@@ -38,9 +38,9 @@ def _emptied(change: CreateShadow) -> list[SchemaChange]:
 def tables_for(
     sink: Sink, table: TableId, state: TableState, streams: frozenset[Stream], *, shadowed: bool
 ) -> list[TableId]:
-    """The tables of the sink that get rows of these streams: the live one, its shadow table, or both. Executor.
+    """The sink tables that get rows of these streams: the live table, its shadow table, or both. Executor.
 
-    `state`: of the pair that they are from; `shadowed`: the sink table has a shadow table.
+    `state` is that of the (source table, sink table) pair; `shadowed` whether the sink table has a shadow table.
     """
     return [sink.shadow(table) if to is To.SHADOW else table for to in targets(state, streams, shadowed=shadowed)]
 
@@ -52,7 +52,7 @@ def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableI
 
 
 def shadow_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:
-    """Shadow tables among `tables`, each with the table of `known` that it is of. Driver."""
+    """The shadow tables among `tables`, each with its live table in `known`. Driver."""
     unknown = set(tables).difference(known)
     if not unknown or not sink.shadows:
         return {}
@@ -60,7 +60,7 @@ def shadow_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId
 
 
 def explained(error: CdcError, sink: Sink, known: Iterable[TableId]) -> CdcError:
-    """The error, with a word on each shadow table that it names: which of the `known` tables it is of. Driver."""
+    """The error, with a hint for each shadow table that it names: which of the `known` tables it belongs to. Driver."""
     text = str(error)
     words = [
         f"{shadow.table} is the shadow table of {table}, which is re-snapshotted"
@@ -75,5 +75,5 @@ def explained(error: CdcError, sink: Sink, known: Iterable[TableId]) -> CdcError
 
 
 def names_of(sink: Sink, table: TableId) -> tuple[str, ...]:
-    """The sink's tables that rows of a sink table may be in."""
+    """The names under which the sink may hold rows of a table: its own and that of its shadow table."""
     return (str(table), str(sink.shadow(table))) if sink.shadows else (str(table),)

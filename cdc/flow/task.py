@@ -1,6 +1,6 @@
-"""The task of an executor with a split: read it, apply rules and routes to the blocks, prepare them in the sink.
+"""The prepare task: read a split, apply rules and routes to its blocks, prepare the rows in the sink. Executor.
 
-Only split descriptors go to it and `TaskResult`s come back; the rows stay in its process.
+The driver sends a split descriptor and gets a `TaskResult` back; rows stay in the executor's process.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from cdc.tables.log import TableLog
 
 
 def _digest(split: Split) -> str:
-    """16 hex digits that stand for the rows of a split."""
+    """16 hex digits that identify the rows of a split."""
     described = json.dumps([split.index, split.payload, split.moment_ms], sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class PrepareTask:
-    """Prepares one split of one batch. Picklable: it travels to the executors.
+    """Prepares one split of one batch. Picklable: it is sent to the executors.
 
-    `answers` keeps what AI models of the rules have answered, for a task that runs again; `notes` what the sink notes,
-    and what the source tells of rows that the sink commits in the task.
+    `answers` stores the answers of AI models in rules, for repeated tasks. `notes` stores what the sink is about to
+    prepare, and what the source reports about rows that the sink commits within the task.
     """
 
     source: Source
@@ -54,11 +54,11 @@ class PrepareTask:
 
     @classmethod
     def of(cls, source: Source, sink: Sink, middle: Middle, state: StateDir) -> PrepareTask:
-        """The task of a pipeline whose state is in a directory."""
+        """The task of a pipeline with this state directory."""
         return cls(source, sink, middle, TableLog(state.store), state.answers, state.notes)
 
     def warm(self) -> None:
-        """Load what the first task needs."""
+        """Load the modules and kernels that the first task needs."""
         keep_pandas_out()
         self.source.warm()
         self.sink.warm()
@@ -73,10 +73,13 @@ class PrepareTask:
         only: Collection[str] | None = None,
         repeated: bool = False,
     ) -> TaskResult:
-        """Errors that a second try would meet again are in the result; retryable ones are raised for the next try.
+        """Prepare a split. Retryable errors are raised, so that Spark retries the task; others are in the result.
 
-        `attempt` tells tries that may overlap apart; `repeated` says that this run has tried the split before. A batch
-        whose rows are prepared again has a `generation`, and may be about sink tables of these names `only`.
+        Args:
+            attempt: distinguishes attempts of a task that may overlap.
+            generation: how often the batch's rows were prepared again after the decision (`cdc.flow.lost`).
+            only: names of the sink tables to prepare; None for all.
+            repeated: whether this run has tried the split before.
         """
         counts: Counter[str] = Counter()
         noting = None if self.notes is None else self.notes.of_attempt(batch, split.index, generation, attempt)
@@ -120,5 +123,5 @@ class PrepareTask:
         )
 
     def _with_positions(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks with what turns a sequence into a place of the log."""
+        """The blocks with a function that turns a sequence number into a position in the log."""
         return (replace(block, position_text=self.source.position_text) for block in blocks)

@@ -1,4 +1,4 @@
-"""The result of a task, which crosses from the executor to the driver: handles of the sink, counts and times."""
+"""The result that a task sends from the executor to the driver: handles of the sink, counts and times."""
 
 from __future__ import annotations
 
@@ -18,11 +18,19 @@ from cdc.sink import MOST_PAYLOAD, Prepared
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of one split. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
+    """The result of one split.
 
-    `reports` is what the source's reader had to tell (see `Source.store_reports`). `read` is how many changes it read,
-    by source table, `bytes_read` how large they were as columns, and `phases` where the seconds went: read, decode,
-    transform, prepare. `noted` is the name of what the attempt has noted (`cdc.state.notes`), empty for nothing.
+    Attributes:
+        prepared: handles of the sink, for the commit.
+        counts: rows and values by the reason why they differ from the source.
+        newest_ms: the latest commit time in the source, 0 without rows.
+        read_s: duration of the task.
+        error: the error that stopped the task, as JSON; empty without one.
+        reports: of the source's reader, for `Source.store_reports`.
+        read: changes read, by source table.
+        phases: seconds spent in read, decode, transform and prepare.
+        bytes_read: size of the rows as Arrow columns.
+        noted: name of the attempt's note (`cdc.state.notes`), empty without one.
     """
 
     prepared: tuple[Prepared, ...] = ()
@@ -37,14 +45,14 @@ class TaskResult:
     noted: str = ""
 
     def to_row(self) -> tuple[str, bytes]:
-        """A line of JSON, and the payloads of all handles one behind the other: `from_row` reads both back."""
+        """The result as a line of JSON and the concatenated payloads of all handles, for `from_row`."""
         plain = replace(self, prepared=())
         handles = [{**handle.to_json(), "payload": len(handle.payload)} for handle in self.prepared]
         return json.dumps({**asdict(plain), "prepared": handles}), b"".join(each.payload for each in self.prepared)
 
     @classmethod
     def from_row(cls, text: str, payloads: bytes) -> TaskResult:
-        """The result that `to_row` gave."""
+        """The result from what `to_row` returned."""
         fields = json.loads(text)
         prepared, at = list[Prepared](), 0
         for handle in fields.pop("prepared"):
@@ -54,28 +62,28 @@ class TaskResult:
         return cls(prepared=tuple(prepared), reports=tuple(fields.pop("reports")), **fields)
 
     def raise_error(self) -> None:
-        """Raise the error that stopped the task, if one did."""
+        """Raise the error that stopped the task, if any."""
         if self.error:
             raise from_json(self.error)
 
 
 def check_payloads(prepared: Sequence[Prepared]) -> None:
-    """Raise SinkError when a task hands more bytes to the driver than it may."""
+    """Raise SinkError if the payloads of a task exceed the limit of bytes sent to the driver."""
     total = sum(len(handle.payload) for handle in prepared)
     if total > MOST_PAYLOAD:
         largest = max(prepared, key=lambda handle: len(handle.payload))
         raise SinkError(
             f"the commit payload of {largest.table} has {len(largest.payload)} bytes, all of this task {total}; "
-            f"{MOST_PAYLOAD} may go to the driver",
+            f"the limit is {MOST_PAYLOAD}",
             where=str(largest.table),
-            hint="let a batch be smaller, or write fewer and larger files a task",
+            hint="make batches smaller, or write fewer and larger files per task",
         )
 
 
 class ReadFigures:
-    """The figures of the blocks that a task reads: for `TaskResult`.
+    """Figures of the blocks that a task reads, for `TaskResult`.
 
-    `newest_ms` is the latest source commit time, `bytes` their size as columns.
+    `newest_ms` is the latest commit time in the source, `bytes` the size of the rows as Arrow columns.
     """
 
     def __init__(self) -> None:
@@ -83,7 +91,7 @@ class ReadFigures:
         self._changes: Counter[TableId] = Counter()
 
     def watch(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The same blocks, counted as they pass."""
+        """Yield the same blocks and count them."""
         for block in blocks:
             if len(block):
                 last: Any = block.timestamps_ms[len(block) - 1]
@@ -93,5 +101,5 @@ class ReadFigures:
             yield block
 
     def changes(self) -> dict[str, int]:
-        """How many changes there were, by source table."""
+        """The number of changes, by source table."""
         return {str(table): number for table, number in self._changes.items()}

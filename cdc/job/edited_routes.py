@@ -43,7 +43,7 @@ def filled_tables(
         raise EditRefused(
             f"captured tables would go elsewhere than before: {first_of(edits, between='; ')}",
             where=f"{file}: route",
-            hint="take the edit back, or start over with another --state-dir",
+            hint="revert the edit, or start over with another --state-dir",
         )
     filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
     for table in tables:

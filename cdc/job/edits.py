@@ -92,7 +92,7 @@ class Edits:
                 raise EditRefused(
                     edit.text,
                     where=f"{self._spec.file}: {edit.key}",
-                    hint="take the edit back, or start over with another --state-dir",
+                    hint="revert the edit, or start over with another --state-dir",
                 )
             log.warning("%s %s", edit.key, edit.text)
 
@@ -105,7 +105,7 @@ class Edits:
             raise EditRefused(
                 text,
                 where=f"{self._spec.file}: {keys}",
-                hint="take the edit back; or give the table another sink-table with a route, it is copied there; or "
+                hint="revert the edit; or give the table another sink-table with a route, it is copied there; or "
                 "start over with another --state-dir",
             )
 
@@ -142,6 +142,6 @@ class Edits:
         return EditRefused(
             f"is {now} now, the runs before wrote to {before}: what is there would not follow",
             where=f"{self._spec.file}: {key}",
-            hint="take the edit back, or start over with another --state-dir; where it is the same cluster at other "
+            hint="revert the edit, or start over with another --state-dir; where it is the same cluster at other "
             "addresses, list one of the old ones with them for one run",
         )

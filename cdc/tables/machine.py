@@ -278,7 +278,7 @@ def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:
     return EditRefused(
         f"the shard-column of {source} was {before} and is {now} now: the rows that are there have the old one",
         where=str(new.table),
-        hint="take the edit back, or give the rule another sink-table",
+        hint="revert the edit, or give the rule another sink-table",
     )
 
 

@@ -30,7 +30,7 @@ def check_orders(tables: Tables, batch: int, source: Source) -> None:
         wanted = Snapshots.ALWAYS if order.limited else Snapshots.ON_REQUEST
         able = source.snapshots(table) in (Snapshots.ALWAYS, wanted)
         if table in new and not able and source.captures(table):
-            hint = "take the edit back, or start over with another --state-dir"
+            hint = "revert the edit, or start over with another --state-dir"
             raise ChangeRefused(f"{order.reason}, and its source does not re-snapshot it", where=str(table), hint=hint)
 
 

@@ -14,7 +14,7 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 """Databases of the server itself; their tables are never captured."""
 
-FIX_GENERATED = "leave the table out with tables.exclude, or make the columns plain ones that a trigger fills"
+FIX_GENERATED = "exclude the table with tables.exclude, or make the columns plain ones that a trigger fills"
 """The way out where MariaDB logs rows without generated columns."""
 
 FIX_TRANSACTION_IDS = "declare the columns of its versions as TIMESTAMP(6)"

@@ -76,9 +76,7 @@ class StarRocksDialect(TableDialect):
         super().check_column(table, name)
         if name.casefold() in _RESERVED:
             reason = f"column {name}: the name is reserved by StarRocks"
-            raise ChangeRefused(
-                reason, where=str(table), hint="rename the column in the source, or leave the table out"
-            )
+            raise ChangeRefused(reason, where=str(table), hint="rename the column in the source, or exclude the table")
 
     # types
 

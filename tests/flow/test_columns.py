@@ -22,7 +22,7 @@ def test_rows_of_other_columns_than_the_sinks_never_reach_it() -> None:
     items = [CreateTable(T, NARROW), block(T, WIDE, [("+I", {"id": 1})])]
     with pytest.raises(EngineError, match=r"shop\.t: rows with the columns id, note .* do not fit the sink's") as error:
         run_in_memory(ListSource(items), ListSink())
-    assert "left out under another schema.change.behavior" in error.value.hint
+    assert "skipped under another schema.change.behavior" in error.value.hint
 
 
 def test_a_column_that_lenient_has_kept_is_null_once_the_behavior_is_evolve(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_only_the_lost_parts_of_the_lost_tables_are_prepared_again(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("source", "why"), [(Purged, "the log does not hold it any more"), (Copied, "they are of a copy")]
+    ("source", "why"), [(Purged, "the log does not hold it any more"), (Copied, "they are from a snapshot")]
 )
 def test_what_cannot_be_read_again_stops_the_run_and_names_the_source_table(
     source: type[ListSource], why: str, tmp_path: Path
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_again_stops_the_run_and_names_the_source_table(
 
 def test_a_table_that_may_be_in_is_not_read_again(tmp_path: Path) -> None:
     world = World(tmp_path, Copying(ITEMS))
-    with pytest.raises(LoadsLost, match="not known") as caught:
+    with pytest.raises(LoadsLost, match="is unknown") as caught:
         world.lost.decide_without(world.decision, lost({}, "lake.b"))
     assert "`cdc resync FILE shop.b`" in caught.value.hint
 
@@ -156,7 +156,7 @@ def test_the_other_lost_tables_are_read_again_first(tmp_path: Path) -> None:
     world = World(tmp_path, Copying(ITEMS))
     new = world.lost.decide_without(world.decision, lost({"lake.a": 1}, "lake.b"))
     assert world.parts(new) == ALL
-    with pytest.raises(LoadsLost, match="not known"):
+    with pytest.raises(LoadsLost, match="is unknown"):
         world.lost.decide_without(new, lost({}, "lake.b"))
 
 

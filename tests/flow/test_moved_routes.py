@@ -258,7 +258,7 @@ def test_one_that_cannot_be_taken_back_refuses_the_edit(tmp_path: Path) -> None:
         pipeline.run(to())
     sink.away = False
     sink.apply(99, [CreateTable(A, WIDE)])  # by somebody else
-    with pytest.raises(EditRefused, match=r"renamed to shop\.b for a batch that is not decided"):
+    with pytest.raises(EditRefused, match=r"renamed to shop\.b in a batch that is not decided"):
         pipeline.run(to(behavior="ignore"))
     pipeline.run(to())
     assert pipeline.ids(B) == [1, 7]

@@ -97,7 +97,7 @@ def test_a_result_carries_bytes_as_they_are() -> None:
 def test_too_many_bytes_are_an_error_that_names_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_result, "MOST_PAYLOAD", 100)
     check_payloads([Prepared(T, 0, None, payload=b"x" * 100)])
-    with pytest.raises(SinkError, match=r"shop\.t has 90 bytes, all of this task 140; 100 may go to the driver"):
+    with pytest.raises(SinkError, match=r"shop\.t has 90 bytes, all of this task 140; the limit is 100"):
         check_payloads(
             [Prepared(TableId("shop", "u"), 0, None, payload=b"x" * 50), Prepared(T, 0, 0, payload=b"x" * 90)]
         )

@@ -203,7 +203,7 @@ def test_a_table_that_is_renamed_between_names_of_one_rule_is_not_copied(
     other = ListSource([*items, RenameTable(U, GHOST)])
     run_in_memory(other, ListSink(), middle=Middle(rules=rules((r"shop.[tu]", same))), state=tmp_path / "other")
     assert "shop._t_gho: it was renamed, and the rule of its new name makes other rows" in caplog.text
-    assert "`cdc resync FILE shop._t_gho` re-snapshots it" in caplog.text
+    assert "`cdc resync FILE shop._t_gho` re-snapshots the table" in caplog.text
 
 
 def test_two_rules_of_the_same_words_make_other_rows_when_they_tell_the_name() -> None:

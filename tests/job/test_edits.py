@@ -106,7 +106,7 @@ def _refused(life: Life, **changed: Any) -> str:
 def test_another_type_of_sink_is_refused_and_the_edit_can_be_taken_back(life: Life) -> None:
     told = _refused(life, sink={"type": "values", "path": "out.jsonl"})
     assert "p.yaml: sink.type: is values now, the runs before wrote to duckdb" in told
-    assert "take the edit back, or start over with another --state-dir" in told
+    assert "revert the edit, or start over with another --state-dir" in told
 
 
 def test_another_file_is_refused_with_both_paths(life: Life) -> None:

@@ -290,8 +290,8 @@ def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
     ("hint", "told"),
     [
         (
-            "take the edit back, or start over with another --state-dir",
-            "take the edit back, or start over with another pipeline.name (its state is in a folder of that name)",
+            "revert the edit, or start over with another --state-dir",
+            "revert the edit, or start over with another pipeline.name (its state is in a folder of that name)",
         ),
         ("choose another --state-dir", "choose another --state-root of `cdc serve`"),
         ("give the --state-dir that the pipeline runs with", "it has none until a run has committed its first batch"),

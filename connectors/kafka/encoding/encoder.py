@@ -77,7 +77,7 @@ class Encoder:
             raise SinkError(
                 "rows of a table without a key were updated or deleted, which plain rows cannot say",
                 where=str(block.table),
-                hint="choose another value.format, leave the table out, or publish it in a pipeline of its own",
+                hint="choose another value.format, exclude the table, or publish it in a pipeline of its own",
             )
         rows = block.rows
         for name, prepare in self._layout.prepare.items():

@@ -89,7 +89,7 @@ def decoded(value: bytes, column: MySqlColumn) -> str:
     try:
         return str(to_utf8(pa.array([value], pa.binary()), column.charset or "utf8mb4")[0].as_py())
     except UnsupportedChange as error:
-        hint = "give the column a default and labels that are text, or leave the table out with tables.exclude"
+        hint = "give the column a default and labels that are text, or exclude the table with tables.exclude"
         raise SchemaUnknown(f"column {column.name}: {error.message}", hint=hint) from error
 
 

@@ -25,7 +25,7 @@ from connectors.mysql.rows.json_value import json_text_slow
 
 Array = Any
 _INVALID_TEXT = (
-    "set invalid-text: replace; for a key, correct the value in the source and leave the table out with tables.exclude "
+    "set invalid-text: replace; for a key, correct the value in the source and exclude the table with tables.exclude "
     "for one run, after which it is copied"
 )
 _LONGEST = (1 << 32) - 1

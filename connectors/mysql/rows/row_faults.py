@@ -13,7 +13,7 @@ from connectors.mysql.rows.definition_check import OTHER_DEFINITION
 from connectors.mysql.table import FIX_GENERATED
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
-_COPY = "leave the table out with tables.exclude until the log is read to its end, and take it in again: it is copied"
+_COPY = "exclude the table with tables.exclude until the log is read to its end, and take it in again: it is copied"
 _BODY, _VERSION_2 = 19 + 6 + 2, 30
 _ROW_IMAGE = f"on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions; then {_COPY}"
 

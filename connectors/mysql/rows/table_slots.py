@@ -171,7 +171,7 @@ class TableSlots:
             raise SchemaUnknown(
                 "rows of a table whose definition is not known",
                 where=where,
-                hint="start from a position after its CREATE TABLE was seen, or leave the table out",
+                hint="start from a position after its CREATE TABLE was seen, or exclude the table",
             )
         return plan_table(
             table, found, _charsets(table, found), where=where, tinyint1_as_boolean=self._boolean,

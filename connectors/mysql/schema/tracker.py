@@ -138,7 +138,7 @@ class Tracker:
             f"the log has rows of {table}, but its definition at this point is not known: it was created before the "
             "start and altered or dropped since",
             where=buffer.where(index),
-            hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
+            hint="start at a later position, exclude the table (tables.exclude), add schema-files (binlog-files), "
             "or have the server write binlog_row_metadata=FULL",
         )
 

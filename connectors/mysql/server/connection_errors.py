@@ -136,7 +136,7 @@ def _server_error(code: int, text: str, where: str) -> SourceError:
         return SourceUnavailable(f"{_BUSY[code]}: {text}", where=where)
     if code == _NO_TABLESPACE:
         message = "a table's tablespace is discarded, and the new one not imported yet"
-        hint = "run ALTER TABLE ... IMPORT TABLESPACE, or leave the table out with tables.exclude"
+        hint = "run ALTER TABLE ... IMPORT TABLESPACE, or exclude the table with tables.exclude"
         return SourceUnavailable(f"{message}: {text}", where=where, hint=hint)
     if code in _PRIVILEGE:
         return _privilege_error(text, where)

@@ -173,7 +173,7 @@ def _table(
     try:
         found = tuple(_column(column, mariadb=mariadb) for column in columns)
     except ValueError as error:
-        hint = "leave the table out with tables.exclude"
+        hint = "exclude the table with tables.exclude"
         raise SchemaUnknown(f"{table}: {error}", where=where, hint=hint) from error
     key = tuple(str(row[2]) for row in keys)
     definition = MySqlTable(table, found, key, charset_of(str(row[3] or "utf8mb4")), str(row[4] or ""))

@@ -68,7 +68,7 @@ def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn
         if not column.nullable and arrays[-1].null_count:
             reason = f"a value of the key column {column.name} is NULL (zero dates become NULL), and a key cannot be"
             hint = (
-                "correct it at the source, leave the table out (tables.exclude) for the run that comes past it, then "
+                "correct it at the source, exclude the table (tables.exclude) for the run that comes past it, then "
                 "take it in again; a partition column is best NOT NULL there"
             )
             raise SinkError(reason, where=str(table), hint=hint)

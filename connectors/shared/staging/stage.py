@@ -153,7 +153,7 @@ def refuse_null_keys(block: ChangeBlock) -> None:
             raise SinkError(
                 f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be",
                 where=f"{block.table} at {at}" if at else str(block.table),
-                hint="correct the value at the source and start over after it, or leave the table out (tables.exclude)",
+                hint="correct the value at the source and start over after it, or exclude the table (tables.exclude)",
             )
 
 

@@ -145,7 +145,7 @@ class NextChunks:
             raise SchemaUnknown(
                 f"{chunk.table} is another table on the server than its definitions in the log make it",
                 where=f"chunk {chunk.number}",
-                hint="start over with an empty state directory, or leave the table out with tables.exclude",
+                hint="start over with an empty state directory, or exclude the table with tables.exclude",
             )
 
     def _next_chunks(self, end: MySqlOffset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
