@@ -238,6 +238,6 @@ def _with_distinct_names(table: TableId, schema: TableSchema) -> TableSchema:
         other = folded.setdefault(name.casefold(), name)
         if other != name:
             reason = f"its columns {other} and {name} are the same here, as names are case-insensitive"
-            hint = "give one of them another name in the source, or leave the table out with tables.exclude"
+            hint = "give one of them another name in the source, or exclude the table with tables.exclude"
             raise ChangeRefused(reason, where=str(table), hint=hint)
     return schema
