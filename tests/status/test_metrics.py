@@ -179,7 +179,7 @@ def test_every_query_of_the_dashboard_names_metrics_that_exist_and_every_metric_
 
 def test_every_alert_of_the_page_names_a_metric_and_labels_that_exist() -> None:
     page = (ROOT / "docs" / "monitoring.md").read_text()
-    (block,) = re.findall(r"^Alerts worth having:\n\n((?: {4}.+\n)+)", page, re.MULTILINE)
+    (block,) = re.findall(r"^Suggested alerts:\n\n((?: {4}.+\n)+)", page, re.MULTILINE)
     found = scraped(Seen(SHOP, True))
     for alert in block.splitlines():
         (metric,) = re.findall(r"cdc_[a-z_]+", alert)
