@@ -7,6 +7,7 @@ splits (they are kept in the state directory), and a task whose fence is at the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +20,7 @@ from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId
 from cdc.sink import Announced, Delivery, KeylessRows, Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.kafka.client import SINK, KafkaCluster
-from connectors.kafka.delivery.announcing import Announcing, messages_about
+from connectors.kafka.delivery.announcing import Announcing, messages_about, respelled_keys
 from connectors.kafka.delivery.clients import POOL, Clients
 from connectors.kafka.delivery.fences import DRIVER, CommittedFences, part_of
 from connectors.kafka.delivery.topics import NewTopics, Topics
@@ -29,6 +30,12 @@ from connectors.kafka.task_writer import TaskWriter
 
 _PACKAGE = "cdc-pipelines"
 
+log = logging.getLogger(__name__)
+
+_RESPELLED = (
+    "%s: its messages have other keys from here on. Whoever goes by keys keeps rows of earlier messages under the old "
+    "ones, also when they are deleted: empty the topic %s, then `cdc resync` %s"
+)
 _MESSAGE_ABORTED = (
     "a message about a schema change was aborted by an administrator, after a broker that crashed had lost its end; "
     "readers lack it"
@@ -81,6 +88,8 @@ class KafkaSink(Sink):
 
     def announce(self, batch: int, changes: Sequence[Announced]) -> None:
         """Publish schema changes, where that is asked for, in a transaction of the driver's. Driver."""
+        for table in respelled_keys(changes, self._options.value_format):
+            log.warning(_RESPELLED, table, self._names.topic(table), table)
         found = messages_about(changes, self._options, self._version)
         if not found:
             return

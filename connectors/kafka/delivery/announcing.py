@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from cdc.schema import Kind, TableId, TableSchema
 from cdc.sink import Announced
+from cdc.types.kinds import INTEGERS, TEXTS
 from connectors.kafka.delivery.fences import DRIVER, Fences, WrittenBatch, is_written
 from connectors.kafka.delivery.task import partition_of
 from connectors.kafka.delivery.too_large import OversizedRecords
@@ -24,6 +26,21 @@ from connectors.kafka.topic_names import TopicNames
 def messages_about(changes: Sequence[Announced], options: KafkaSinkOptions, version: str) -> list[SchemaMessage]:
     """The messages about the changes of a batch, where they are asked for. `version`: this tool's. Driver."""
     return list(schema_messages(changes, options, naming_of(options, version), now_ms()))
+
+
+def respelled_keys(changes: Sequence[Announced], value_format: str) -> Iterator[TableId]:
+    """Tables whose rows have other keys in messages from here on: whoever goes by keys has such a row under both."""
+    alike = dict.fromkeys(TEXTS, "text")
+    if not value_format.startswith("debezium-avro"):  # its keys name their schema
+        alike |= dict.fromkeys(INTEGERS - {Kind.BIGINT_UNSIGNED}, "number")
+
+    def spelling(table: TableSchema) -> list[tuple[str, str]]:
+        types = {column.name: column.type for column in table.columns}
+        return [(name, alike.get(types[name].kind, str(types[name]))) for name in table.primary_key]
+
+    for change in changes:
+        if change.before is not None and change.after is not None and spelling(change.before) != spelling(change.after):
+            yield change.change.table
 
 
 class Announcing:

@@ -13,6 +13,7 @@ from recorded import announced, differences, theirs
 
 from cdc.schema import (
     AddColumn,
+    AlterColumnType,
     Column,
     CreateTable,
     DataType,
@@ -24,6 +25,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Announced
+from connectors.kafka.delivery.announcing import respelled_keys
 from connectors.kafka.encoding.layout import Naming
 from connectors.kafka.encoding.schema_messages import SchemaMessage, schema_messages
 from connectors.kafka.sink_options import KafkaSinkOptions
@@ -165,3 +167,19 @@ def test_the_topic_of_schema_changes_is_for_them_alone(given: dict[str, str], to
     options = {"type": "kafka", "properties.bootstrap.servers": "x:1", "sink.schema-changes": "topic", **given}
     (remark,) = KafkaSinkOptions.model_validate(options).problems()
     assert told in remark.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "warned"),
+    [
+        ("INT", "BIGINT", ["debezium-avro"]), ("VARCHAR(9)", "STRING", []),
+        ("INT", "STRING", ["json", "debezium-avro"]),
+        ("DECIMAL(9, 2)", "DECIMAL(9, 3)", ["json", "debezium-avro"]),
+    ],
+)  # fmt: skip
+def test_keys_that_are_written_otherwise_from_here_on(before: str, after: str, warned: list[str]) -> None:
+    old, new = (TableSchema((Column("id", DataType.parse(kind), False),), ("id",)) for kind in (before, after))
+    change = AlterColumnType(T, new.columns[0])
+    found = [name for name in ("json", "debezium-avro") if list(respelled_keys([Announced(change, old, new)], name))]
+    assert found == warned
+    assert list(respelled_keys([Announced(change, old, TableSchema(old.columns, ()))], "json")) == [T]
