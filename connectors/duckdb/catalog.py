@@ -1,4 +1,7 @@
-"""The tables of a DuckDB file and their changes: the driver's side of the dialect. Two queries for all tables."""
+"""The tables of a DuckDB file and their schema changes: the driver's side of the dialect.
+
+Two queries for all tables.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,11 @@ _REFUSALS = (
     duckdb.DependencyException, duckdb.InvalidInputException, duckdb.InvalidTypeException,
     duckdb.NotImplementedException, duckdb.OutOfRangeException,
 )  # fmt: skip
-"""What DuckDB says when a statement cannot be carried out on this table, as against a file that fails."""
+"""Errors of statements that cannot be applied to a table, as opposed to a failing file."""
 
 
 class DuckDbSchemas(SchemaSession[str]):
-    """Schema changes in an open file."""
+    """Applies schema changes in an open file."""
 
     def __init__(self, session: DuckDbSession) -> None:
         self._session = session
@@ -49,7 +52,7 @@ class DuckDbSchemas(SchemaSession[str]):
         return self._dialect
 
     def read(self, tables: Sequence[TableId]) -> Layout[str]:
-        """All tables of the file: two queries, however many there are."""
+        """Read all tables of the file with two queries, however many there are."""
         columns: dict[tuple[str, str], list[ActualColumn[str]]] = {}
         for schema, table, name, sql_type, comment in self._session.rows(_COLUMNS):
             columns.setdefault((schema, table), []).append(ActualColumn(name, sql_type, comment=comment))
@@ -60,7 +63,7 @@ class DuckDbSchemas(SchemaSession[str]):
         return Layout(found, (_database(name) for (name,) in self._session.rows(_SCHEMAS)), ignore_case=True)
 
     def execute(self, statement: Statement) -> None:
-        """Raises ChangeRefused for what DuckDB refuses on this table; other errors go up."""
+        """Run a statement. Raises ChangeRefused if DuckDB refuses it for this table; other errors propagate."""
         try:
             self._session.rows(statement.sql)
         except _REFUSALS as error:
@@ -68,37 +71,37 @@ class DuckDbSchemas(SchemaSession[str]):
             raise ChangeRefused(first_line(error), where=str(statement.table), hint=hint, curable=True) from error
 
     def finds(self, query: str) -> bool:
-        """Whether the query finds a row."""
+        """Return whether the query finds a row."""
         return bool(self._session.rows(query))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """Run the block in one transaction."""
         with self._session.transaction():
             yield
 
 
 class NoFile(SchemaSession[str]):
-    """A file that does not exist: nothing is in it, and nothing can be carried out."""
+    """A missing file: it has no tables, and nothing can be applied to it."""
 
     def __init__(self, path: str) -> None:
         self._dialect = DuckDbDialect(FullNames.of_file(path))
 
     @property
     def dialect(self) -> DuckDbDialect:
-        """The dialect for the file under its later name."""
+        """The dialect for the file under its future name."""
         return self._dialect
 
     def read(self, tables: Sequence[TableId]) -> Layout[str]:
-        """Only the schema that every file has."""
+        """Return only the schema that every file has."""
         return Layout(databases=[_database("main")], ignore_case=True)
 
     def execute(self, statement: Statement) -> None:
-        """Never: it is only looked at."""
+        """Refuse: a missing file is only read."""
         raise ChangeRefused("the file does not exist", where=str(statement.table))
 
     def finds(self, query: str) -> bool:
-        """Never."""
+        """Return False: there are no rows."""
         return False
 
 
@@ -107,5 +110,5 @@ def _id(schema: str, table: str) -> TableId:
 
 
 def _database(schema: str) -> str:
-    """The source's name of a schema: DuckDB's own is where tables without a database are."""
+    """Return the source's name of a schema; DuckDB's default schema holds tables without a database."""
     return "" if schema == "main" else schema

@@ -1,7 +1,7 @@
-"""One DuckDB file: opened for one piece of work, closed after it, so that other processes can read it in between.
+"""One DuckDB file: opened for one piece of work and closed after it, so that other processes can read it in between.
 
-DuckDB lets one process write, or several read; nobody else can open the file while a writer has it (documentation,
-"Concurrency"). Opening and closing costs about 15 ms, which is less than a reader that is locked out for good.
+DuckDB allows one process to write, or several to read; nobody else can open the file while a writer has it open
+(documentation, "Concurrency"). Opening and closing costs about 15 ms, which is better than locking readers out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from connectors.duckdb.options import DuckDbSinkOptions
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _BLOCK_BYTES = 64 << 10
-"""Block size of a new file. A table with an index takes two blocks at least, written whole: with DuckDB's 256 KB a
-thousand small tables are half a gigabyte, and a batch for all of them takes twice as long."""
+"""Block size of a new file.
+
+A table with an index takes at least two blocks, written whole: with DuckDB's 256 KB a thousand small tables take half a
+gigabyte, and a batch for all of them takes twice as long.
+"""
 
 
 def _never() -> bool:
@@ -34,32 +37,35 @@ def _never() -> bool:
 
 
 def quoted(name: str) -> str:
-    """An identifier as DuckDB reads it back."""
+    """Quote an identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class FullNames:
-    """Full names. Always with DuckDB's name for the file, as it calls `shop.orders` ambiguous in a file shop.duckdb."""
+    """Full names of tables.
+
+    They always include the catalog, as DuckDB calls `shop.orders` ambiguous in a file shop.duckdb.
+    """
 
     catalog: str
 
     @classmethod
     def of_file(cls, path: str) -> FullNames:
-        """The names in a file that does not exist yet."""
+        """Return the names for a file that does not exist yet."""
         return cls(Path(path).name.partition(".")[0])
 
     def schema(self, database: str) -> str:
-        """The DuckDB schema of a source database."""
+        """Return the DuckDB schema of a source database."""
         return f"{quoted(self.catalog)}.{quoted(database or 'main')}"
 
     def table(self, table: TableId) -> str:
-        """The table `catalog.schema.table`."""
+        """Return the table as `catalog.schema.table`."""
         return f"{self.schema(table.database)}.{quoted(table.table)}"
 
 
 class DuckDbSession:
-    """An open connection. Every statement is fetched to its end, as DuckDB keeps unfinished results open."""
+    """An open connection. Results are always fetched completely, as DuckDB keeps unfinished ones open."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -76,7 +82,7 @@ class DuckDbSession:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing: commits at the end, rolls back on any error."""
+        """Run the block in one transaction: commits at the end, rolls back on any error."""
         self.rows("BEGIN")
         try:
             yield
@@ -89,12 +95,12 @@ class DuckDbSession:
         try:
             self.rows("ROLLBACK")
         except duckdb.Error:
-            # A failed COMMIT has rolled back already, and an invalidated database ends with its connection.
+            # A failed COMMIT has rolled back already; an invalidated database is closed with its connection.
             return
 
 
 class Database:
-    """Opens the file of a pipeline's sink. Picklable; holds nothing open."""
+    """Opens the file of a pipeline's sink. Picklable; keeps nothing open."""
 
     def __init__(
         self,
@@ -104,7 +110,7 @@ class Database:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`stopping`: whether the run is asked to stop, which ends a wait for the file."""
+        """`stopping`: whether the run is stopping, which ends a wait for the file."""
         self.path = options.path
         self._retry = RetryPolicy(
             options.lock_timeout, _FIRST_PAUSE_S, _LONGEST_PAUSE_S, stopping=stopping, clock=clock, sleep=sleep
@@ -122,14 +128,14 @@ class Database:
 
     @contextmanager
     def open(self, *, read_only: bool = False) -> Iterator[DuckDbSession]:
-        """A session on the file, made when it does not exist.
+        """Open a session on the file; creates the file if missing.
 
-        Raises SinkUnavailable when another process has it for longer than `lock-timeout`, SinkError when it cannot be
+        Raises SinkUnavailable when another process holds it for longer than `lock-timeout`, SinkError when it cannot be
         opened at all. Errors of DuckDB inside the block become SinkError too.
         """
         connection = self._connect(read_only)
         try:
-            # It is on in a process without a main file, such as a worker of Spark, and is no setting of `config`.
+            # On by default in a process without a main file, such as a Spark worker; not a setting of `config`.
             connection.execute("SET enable_progress_bar = false")
             yield DuckDbSession(connection)
         except duckdb.Error as error:
@@ -138,7 +144,7 @@ class Database:
             connection.close()
 
     def examine(self) -> Iterator[Finding]:
-        """DuckDB itself, the folder, and the file when it is there. Raises as `open`."""
+        """Check DuckDB itself, the folder, and the file if it exists. Raises as `open`."""
         yield ok("version", f"DuckDB {duckdb.__version__}")
         yield from examine_folder("disk", Path(self.path).parent)
         if self.exists:
@@ -178,7 +184,7 @@ class Database:
 _LOCKED = (
     "Could not set lock on file", "different configuration than existing connections", "Unique file handle conflict",
 )  # fmt: skip
-"""Another process has the file, or another thread of this one as it opens or closes it."""
+"""Errors when another process has the file, or another thread of this one is opening or closing it."""
 
 
 def _is_locked(error: duckdb.Error) -> bool:
@@ -187,7 +193,7 @@ def _is_locked(error: duckdb.Error) -> bool:
 
 
 def first_line(error: duckdb.Error) -> str:
-    """DuckDB's message, without the statement that it quotes."""
+    """Return DuckDB's message, without the statement that it quotes."""
     return str(error).strip().splitlines()[0]
 
 

@@ -1,8 +1,8 @@
 """DuckDB's dialect: types and statements. Pure, nothing is executed here.
 
-What DuckDB cannot do in place is done by rebuilding the table: change the type of a key column, drop one, change the
-key, move a table to another schema. Columns carry no NOT NULL and no default: every row comes whole from the source,
-which has checked both, and a zero date of a NOT NULL column arrives as NULL. New columns go last.
+Changes that DuckDB cannot make in place rebuild the table: changing the type of a key column, dropping one, changing
+the key, moving a table to another schema. Columns have no NOT NULL and no default: every row comes whole from the
+source, which has enforced both, and a zero date of a NOT NULL column arrives as NULL. New columns go last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESERVED_PREFIX = "__cdc_"
 
 @dataclass(frozen=True)
 class DuckDbDialect(Dialect[str]):
-    """The dialect for one file. A column's default is a whole SQL expression here."""
+    """The dialect for one file. A column's default is a complete SQL expression here."""
 
     names: FullNames
 
@@ -33,29 +33,29 @@ class DuckDbDialect(Dialect[str]):
     moves_tables = True
 
     def quoted(self, name: str) -> str:
-        """In double quotes."""
+        """Quote an identifier with double quotes."""
         return quoted(name)
 
     def literal(self, text: str) -> str:
-        """In single quotes."""
+        """Quote text with single quotes."""
         return text_literal(text)
 
     def table_name(self, table: TableId) -> str:
-        """With the file's name before it."""
+        """The full name, including the catalog."""
         return self.names.table(table)
 
     def copy_of(self, table: TableId) -> TableId:
-        """One name for all: it does not outlive its transaction."""
+        """The same name for every table, as it does not outlive its transaction."""
         return TableId(table.database, f"{RESERVED_PREFIX}rebuild")
 
     def check_table(self, table: TableId) -> None:
-        """The tool's own schema is no place for tables."""
+        """Refuse tables in the tool's own schema."""
         if same(table.database, OWN_SCHEMA):
             reason = f"the schema {OWN_SCHEMA} holds this tool's own records"
             raise ChangeRefused(reason, where=str(table), hint="give the table another database with a route")
 
     def check_column(self, table: TableId, name: str) -> None:
-        """Names that the loader uses."""
+        """Refuse column names reserved for the loader."""
         if name.casefold().startswith(RESERVED_PREFIX):
             reason = f"column {name}: names that start with {RESERVED_PREFIX} are used while loading"
             raise ChangeRefused(reason, where=str(table), hint="rename the column in the source")
@@ -67,58 +67,58 @@ class DuckDbDialect(Dialect[str]):
         return duckdb_type(data_type)
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
-        """Every value unchanged."""
+        """Whether the column stores every value unchanged."""
         return holds(actual, duckdb_type(data_type))
 
     def data_type(self, actual: str) -> DataType:
-        """The nearest type of the engine."""
+        """The nearest type of this tool."""
         return data_type(actual)
 
     def is_text(self, actual: str) -> bool:
-        """VARCHAR has any length."""
+        """VARCHAR of any length."""
         return actual == TEXT
 
     def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
-        """Anything but key columns."""
+        """Any column but key columns can be changed in place."""
         return not table.in_key(column.name)
 
     def spells(self, data_type: DataType) -> bool:
-        """Nearly everything has a text."""
+        """Nearly every type has a text form."""
         return spelled("", data_type) is not None
 
     # tables
 
     def is_fixed(self, table: ActualTable[str], name: str) -> bool:
-        """DuckDB drops no column that stands before one of the key."""
+        """DuckDB cannot drop a column that precedes a key column."""
         place = next((index for index, column in enumerate(table.columns) if same(column.name, name)), 0)
         return any(table.in_key(column.name) for column in table.columns[place:])
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[str]:
-        """Without the key when DuckDB cannot index one of its columns."""
+        """A new table; without the key if DuckDB cannot index one of its columns."""
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)
         return self.with_key(ActualTable(table, columns, (), schema.comment), schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
-        """Without NOT NULL and default."""
+        """A column without NOT NULL and default."""
         return ActualColumn(column.name, duckdb_type(column.type), comment=column.comment)
 
     def added_column(self, column: Column) -> ActualColumn[str]:
-        """With what rows that are there get."""
+        """A column whose default fills the existing rows."""
         return replace(self.new_column(column, key=False), default=default_literal(column))
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> ActualTable[str]:
-        """The key that DuckDB can index, or none."""
+        """Set the key if DuckDB can index all of its columns, else none."""
         types = {column.name.casefold(): column.type for column in table.columns}
         return replace(table, key=key if all(can_be_key(types[part.casefold()]) for part in key) else ())
 
     def schema(self, table: ActualTable[str]) -> TableSchema:
-        """Key columns take no NULL."""
+        """The table's schema; key columns are not nullable."""
         found = super().schema(table)
         columns = (replace(column, nullable=not table.in_key(column.name)) for column in found.columns)
         return replace(found, columns=tuple(columns))
 
     def cast(self, old: ActualColumn[str], new: ActualColumn[str], before: DataType | None = None) -> str:
-        """Text is spelled as this tool does."""
+        """Convert a value; text gets this tool's spelling."""
         text = spelled(quoted(old.name), before) if before is not None and new.type == TEXT != old.type else None
         return text or super().cast(old, new)
 
@@ -133,7 +133,7 @@ class DuckDbDialect(Dialect[str]):
         return f"CREATE SCHEMA {self.names.schema(database)}"
 
     def create_table(self, table: ActualTable[str]) -> Sequence[str]:
-        """Comments are statements of their own."""
+        """CREATE TABLE, followed by one statement per comment."""
         parts = [f"{quoted(column.name)} {column.type}" for column in table.columns]
         if table.key:
             parts.append(f"PRIMARY KEY ({', '.join(quoted(part) for part in table.key)})")
@@ -141,7 +141,7 @@ class DuckDbDialect(Dialect[str]):
         return [create, *self._comments(table)]
 
     def add_column(self, table: ActualTable[str], column: ActualColumn[str], after: str | None) -> Sequence[str]:
-        """The default is only for the rows that are there: later rows bring their own value."""
+        """ADD COLUMN; the default applies only to existing rows, as later rows bring their own value."""
         name = self.table_name(table.id)
         added = f"ALTER TABLE {name} ADD COLUMN {quoted(column.name)} {column.type}"
         statements = [added]
@@ -151,12 +151,12 @@ class DuckDbDialect(Dialect[str]):
         return [*statements, self.comment_column(table, column)] if column.comment else statements
 
     def modify_column(self, table: ActualTable[str], column: ActualColumn[str], value: str) -> str:
-        """With the expression that converts."""
+        """ALTER COLUMN TYPE, with the expression that converts the values."""
         name = self.table_name(table.id)
         return f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} TYPE {column.type} USING {value}"
 
     def swap_shadow(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
-        """The old table goes, the copy gets its name."""
+        """Drop the old table and rename the copy."""
         return [self.drop_table(table.id), self.rename_table(copy, table.id.table)]
 
     def _comments(self, table: ActualTable[str]) -> list[str]:
@@ -165,13 +165,13 @@ class DuckDbDialect(Dialect[str]):
 
 
 def spelled(expression: str, data_type: DataType) -> str | None:
-    """SQL of the text of a value of this type; None where DuckDB spells it otherwise.
+    """Return SQL for the text of a value of this type; None where DuckDB's spelling differs.
 
-    It fails for doubles that Arrow writes with an exponent.
+    The SQL fails for doubles that Arrow writes with an exponent.
     """
     text = f"CAST({expression} AS VARCHAR)"
     match data_type.kind:
-        case Kind.DECIMAL:  # DuckDB leaves the zero before the point out of a DECIMAL(30, 30)
+        case Kind.DECIMAL:  # DuckDB omits the zero before the point of a DECIMAL(30, 30)
             return f"regexp_replace({text}, '^(-?)\\.', '\\10.')"
         case Kind.DOUBLE:
             size, whole = f"abs({expression})", f"regexp_replace({text}, '\\.0$', '')"
@@ -187,11 +187,11 @@ def spelled(expression: str, data_type: DataType) -> str | None:
         case Kind.BINARY | Kind.VARBINARY | Kind.BYTES | Kind.GEOMETRY:
             return f"base64({expression})"
         case Kind.FLOAT | Kind.VECTOR:
-            return None  # the digits are not the same
+            return None  # DuckDB writes other digits
         case _:
             return text
 
 
 def _without_zeros(text: str) -> str:
-    """A time without the zeros at the end of its fraction."""
+    """Remove trailing zeros of a time's fraction."""
     return f"regexp_replace(regexp_replace({text}, '(\\.\\d*[1-9])0+$', '\\1'), '\\.0+$', '')"

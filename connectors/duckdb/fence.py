@@ -2,7 +2,7 @@
 
     _cdc.commits (pipeline VARCHAR PRIMARY KEY, batch BIGINT, committed_at TIMESTAMPTZ)
 
-`batch` is the last batch that is in; a batch at or below it is not loaded again.
+`batch` is the last committed batch; a batch at or below it is not loaded again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ _NO_BATCH = -1
 
 
 class Fence:
-    """One pipeline's row, read when made: before the transaction that writes it. Nobody else has the file meanwhile."""
+    """One pipeline's row, read on construction, before the transaction that writes it.
+
+    No other process has the file open in between.
+    """
 
     def __init__(self, session: DuckDbSession, pipeline: str) -> None:
         self._session, self._pipeline = session, pipeline
@@ -34,7 +37,7 @@ class Fence:
         return int(rows[0][0]) if rows else _NO_BATCH
 
     def write(self, batch: int) -> None:
-        """Set the row. Inside the caller's transaction."""
+        """Set the row, inside the caller's transaction."""
         if not self._has_table:
             self._session.rows(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
             columns = "(pipeline VARCHAR PRIMARY KEY, batch BIGINT, committed_at TIMESTAMPTZ)"

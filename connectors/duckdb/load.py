@@ -1,19 +1,19 @@
-"""Staged rows into tables, inside the transaction of a batch. Driver.
+"""Loads staged rows into tables, inside the transaction of a batch. Driver.
 
-**Tables with a key.** Only a key's last image in the batch counts. Keys that may be there already are deleted, then the
-images that are left are inserted: two statements a table. Measured against MERGE, UPDATE FROM and INSERT OR REPLACE, it
+**Tables with a key.** Only a key's last image in the batch counts. Keys that may exist already are deleted, then the
+remaining images are inserted: two statements per table. Measured against MERGE, UPDATE FROM and INSERT OR REPLACE, this
 costs the same for a table that changes as a whole and 10 to 50 times less for few changes in a large table, where the
 other three rewrite every row group they touch.
 
-**Insert-only batches** are inserted as they are, and streamed from the file a row group at a time when they are large.
-When a key turns out to be there, which only a log that was entered in the middle can bring about, the whole transaction
-is rolled back and loaded again `careful`ly.
+**Insert-only batches** are inserted as they are, and streamed from the file one row group at a time when they are
+large. If a key exists already, which happens only when reading began in the middle of a log, the whole transaction is
+rolled back and loaded again `careful`ly.
 
 **Tables without a key** stay equal to the source as a multiset: images are summed up by whole row, NULL equal to NULL,
-and exactly that many rows are deleted and inserted. A delete of a row that is not there does nothing, as a log that was
-entered in the middle legitimately deletes rows the sink never had; the number of those is returned.
+and exactly that many rows are deleted and inserted. A delete that matches no row does nothing, as a log read from the
+middle legitimately deletes rows the sink never had; the number of those is returned.
 
-**Many small tables** of the same columns (shards) share one temporary table, which saves half the time of each.
+**Many small tables** with the same columns (shards) share one temporary table, which halves the time for each.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def load_batch(
 ) -> dict[TableId, int]:
     """Load every table and write the fence, in one transaction; returns as `load`. `where`: the file.
 
-    Raises CommitFailed; then nothing of the batch is in.
+    Raises CommitFailed; then nothing of the batch is committed.
     """
     try:
         try:
@@ -81,9 +81,9 @@ def _load_once(
 
 
 def load(session: DuckDbSession, staged: Sequence[Staged], *, careful: bool) -> dict[TableId, int]:
-    """Load every table. Returns, for tables without a key, how many deletes found no row.
+    """Load every table. Returns the number of deletes without a matching row, for tables without a key.
 
-    Raises duckdb.ConstraintException when not `careful` and a row to insert is there already: roll back, load again.
+    Raises duckdb.ConstraintException when not `careful` and a row to insert exists already: roll back, load again.
     """
     missed: dict[TableId, int] = {}
     others: list[Staged] = []
@@ -103,7 +103,7 @@ def load(session: DuckDbSession, staged: Sequence[Staged], *, careful: bool) -> 
 
 
 def _groups(staged: Iterable[Staged]) -> Iterator[list[_Loaded]]:
-    """Small tables of equal columns together, every other table alone."""
+    """Group small tables with equal columns; every other table is alone."""
     shared: dict[tuple[Any, ...], list[_Loaded]] = {}
     for item in staged:
         loaded = _Loaded(item.table, item.key, pa.Table.from_batches(in_row_groups(item.read())))
@@ -117,7 +117,7 @@ def _groups(staged: Iterable[Staged]) -> Iterator[list[_Loaded]]:
 
 
 def _bounded(group: Sequence[_Loaded]) -> Iterator[list[_Loaded]]:
-    """Cut a group so that one load stays within some ten thousand rows times a hundred."""
+    """Split a group so that one load stays within about a million rows."""
     part: list[_Loaded] = []
     rows = 0
     for item in group:
@@ -138,7 +138,7 @@ def _kinds(rows: pa.Table) -> Any:
 
 
 class _Registered:
-    """The rows of a group as something SQL can read: the Arrow table itself, or a temporary table when shared."""
+    """The rows of a group, readable by SQL: the Arrow table itself, or a temporary table when shared."""
 
     def __init__(self, session: DuckDbSession, group: Sequence[_Loaded], extra: Mapping[str, Any]) -> None:
         self._session, self._group = session, group
@@ -158,13 +158,13 @@ class _Registered:
         self.source = _STAGED
 
     def materialize(self) -> None:
-        """Copy a shared group into a temporary table: scanned once per table, DuckDB's own format is twice as fast."""
+        """Copy a shared group to a temporary table, which is twice as fast to scan once per table."""
         if self.shared:
             self._session.rows(f"CREATE OR REPLACE TEMP TABLE {_SHARED} AS SELECT * FROM {_STAGED}")
             self.source = _SHARED
 
     def parts(self) -> Iterator[tuple[_Loaded, str]]:
-        """Each table of the group, and the condition that picks its rows from `source`."""
+        """Yield each table of the group with the condition that selects its rows from `source`."""
         for number, item in enumerate(self._group):
             yield item, f"{_TABLE} = {number}" if self.shared else "true"
 
@@ -172,12 +172,12 @@ class _Registered:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:  # after an error the transaction refuses it, and the roll-back removes the view
+        if kind is None:  # after an error the transaction refuses this, and the rollback removes the view
             self._session.connection.unregister(_STAGED)
 
 
 def _stream(session: DuckDbSession, item: Staged) -> None:
-    """Insert rows as they are read."""
+    """Insert rows while reading them."""
     pieces = Pieces(in_row_groups(item.read()))
     session.connection.register(_STAGED, pa.RecordBatchReader.from_batches(pieces.schema, pieces))
     names = ", ".join(quoted(name) for name in pieces.schema.names if name != KIND)
@@ -219,9 +219,9 @@ def _load_keyed(session: DuckDbSession, group: Sequence[_Loaded], careful: bool)
 
 
 def _last_images(session: DuckDbSession, group: Sequence[_Loaded], careful: bool) -> tuple[Any, Any]:
-    """Two masks over the rows of the group: those to insert, and those whose key has to go first.
+    """Return two masks over the rows of the group: rows to insert, and rows whose key must be deleted first.
 
-    A key that occurs once, as an insert, is new; any other may be there already.
+    A key that occurs once, as an insert, is new; any other may exist already.
     """
     kinds = np.concatenate([_kinds(item.rows) for item in group])
     keep, gone = np.zeros(len(kinds), np.bool_), np.zeros(len(kinds), np.bool_)
@@ -256,11 +256,11 @@ def _load_keyless(session: DuckDbSession, group: Sequence[_Loaded]) -> Iterator[
 
 
 def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, where: str) -> int:
-    """Delete and insert by whole row. Returns how many deletes found no row.
+    """Delete and insert by whole row. Returns the number of deletes without a matching row.
 
-    `total` is what a row gains in the batch, `lowest` (0 or less) the lowest its running sum gets: deleting up to
-    `-lowest` rows and inserting `total - lowest` gives what one change after the other would give. To DuckDB -0.0 is
-    0.0, so their signs are compared, too.
+    `total` is the net number of copies a row gains in the batch, `lowest` (0 or less) the minimum of its running sum:
+    deleting up to `-lowest` rows and inserting `total - lowest` equals applying the changes one by one. DuckDB treats
+    -0.0 and 0.0 as equal, so their signs are compared, too.
     """
     names = [quoted(name) for name in staged.columns]
     columns, target = ", ".join(names), session.names.table(table)
@@ -292,7 +292,7 @@ def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, 
 
 
 def _delete_rows(session: DuckDbSession, target: str, equal: str) -> int:
-    """Delete as many of the rows that are equal to one of `__cdc_sums` as that says. Returns how many."""
+    """Delete the rows equal to one of `__cdc_sums`, as many as it says. Returns their number."""
     joined = f"{target} AS t JOIN __cdc_sums AS s ON {equal}"
     among = "row_number() OVER (PARTITION BY s.__cdc_number) AS __cdc_among, s.__cdc_lowest AS __cdc_lowest"
     names = session.connection.sql(f"FROM {target} LIMIT 0").columns
@@ -303,7 +303,7 @@ def _delete_rows(session: DuckDbSession, target: str, equal: str) -> int:
                 f"WHERE __cdc_among <= -__cdc_lowest)"
             )[0][0]
         )
-    # Where a column has this name nothing else names one of several rows that are equal: the ones that stay come back.
+    # A column of this name hides the row number, so equal rows cannot be told apart: delete all, reinsert the rest.
     columns = ", ".join(quoted(name) for name in names)
     own = ", ".join(f"t.{quoted(name)}" for name in names)
     stay = f"SELECT {columns} FROM (SELECT {own}, {among} FROM {joined}) WHERE __cdc_among > -__cdc_lowest"
@@ -315,7 +315,7 @@ def _delete_rows(session: DuckDbSession, target: str, equal: str) -> int:
 
 
 def in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces of DuckDB's row groups, which it then takes by several threads, compressed as they come.
+    """Regroup rows into pieces of DuckDB's row group size, which it loads with several threads, compressing on the way.
 
     Pieces of wide rows are smaller: about 32 MB.
     """
@@ -337,20 +337,20 @@ def in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def _drain(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One piece of all of them, which are not held any longer."""
+    """Concatenate all pieces and release them."""
     piece = pa.concat_batches(waiting)
     waiting.clear()
     return piece
 
 
 class Pieces:
-    """Batches for a scan of DuckDB's, none of which is held here once it is handed on.
+    """Batches for a scan by DuckDB; a batch is not referenced any more once it is handed on.
 
-    Keeps the error that ends them, of which DuckDB would only pass on the text.
+    Keeps the error that ends them, as DuckDB would only pass on its text.
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Takes the first batch, which has to exist, for its schema."""
+        """Take the first batch, which must exist, for its schema."""
         self._batches = batches
         self._first: pa.RecordBatch | None = next(batches)
         self.schema: pa.Schema = self._first.schema
@@ -363,7 +363,7 @@ class Pieces:
         if self._first is not None:
             first, self._first = self._first, None
             return first
-        pa.default_memory_pool().release_unused()  # it would keep what was freed: 35 MB
+        pa.default_memory_pool().release_unused()  # the pool would keep 35 MB of freed memory
         try:
             return next(self._batches)
         except SinkError as error:

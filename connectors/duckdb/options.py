@@ -9,7 +9,7 @@ from cdc.options import Duration, Field, FilePath, Remark, SinkOptions, Size
 
 
 class DuckDbSinkOptions(SinkOptions):
-    """Writes into one DuckDB database file; a source database becomes a DuckDB schema of the same name."""
+    """Writes to one DuckDB database file; a source database becomes a DuckDB schema of the same name."""
 
     implementation: ClassVar[str] = "connectors.duckdb.sink:DuckDbSink"
 
@@ -42,7 +42,7 @@ class DuckDbSinkOptions(SinkOptions):
         return (self.path,)
 
     def problems(self) -> Iterator[Remark]:
-        """A database that ends with the process is of no use to anybody."""
+        """Refuse an in-memory database: it ends with the process."""
         yield from super().problems()
         if self.path.startswith(":"):
             yield Remark("path", "an in-memory database cannot be read by anybody else", "name a file: orders.duckdb")

@@ -1,4 +1,4 @@
-"""Rows of a table of the file, read back for `cdc verify`: in pieces, so that a pipeline can commit between them."""
+"""Reads rows of a table back for `cdc verify`: in pieces, so that a pipeline can commit between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connectors.duckdb.database import Database, DuckDbSession, quoted
 from connectors.duckdb.shared_opening import SharedOpening
 
 _PIECE_ROWS = 1_000_000
-"""Rows read while the file is open: a second or so, in which a pipeline waits with its commit."""
+"""Rows read per opening of the file: about a second, during which a pipeline's commit waits."""
 _BLOCK_ROWS = 122_880
 _PLAIN = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
@@ -26,7 +26,7 @@ _Columns = dict[str, tuple[str, str]]
 
 
 class DuckDbRows:
-    """A table as `cdc.sink.StoredTable`. INTERVAL comes as microseconds, a type that no pipeline writes as text."""
+    """A table as `cdc.sink.StoredTable`. INTERVAL is read as microseconds; no pipeline writes this type as text."""
 
     def __init__(
         self, opening: SharedOpening, table: TableId, schema: TableSchema, session: DuckDbSession, actual: _Columns
@@ -34,7 +34,7 @@ class DuckDbRows:
         """`actual`: the table's columns in the session. Raises SinkError when it lacks a column of the schema."""
         self._opening, self._table, self._schema = opening, table, schema
         columns = stored_columns(table, schema, actual)
-        # Under other names for the columns, as `rowid` has to be the row's number and may be the name of one.
+        # Columns get aliases, as `rowid` must be the row number and a column may have that name.
         aliases = {name: f"__cdc_{place}" for place, name in enumerate(actual)}
         self._aliases = ", ".join(aliases.values())
         self._select = ", ".join(
@@ -44,7 +44,7 @@ class DuckDbRows:
         self.arrow: pa.Schema = self._query(session, "WHERE false").to_arrow_table().schema
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """By row numbers, which say little when a batch commits between two pieces: then rows may be missed."""
+        """Read by row numbers. They are not stable when a batch commits between two pieces: rows may then be missed."""
         if keys is not None:
             yield from self._looked_up(keys)
             return
@@ -57,7 +57,7 @@ class DuckDbRows:
             start += _PIECE_ROWS
 
     def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """In the columns' own types, which may be wider."""
+        """Convert rows to the columns' own types, which may be wider."""
         columns = [_cast(values, field.type) for values, field in zip(rows.columns, self.arrow, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
@@ -80,22 +80,22 @@ class DuckDbRows:
 
 
 class FileReader:
-    """The tables of the file. Not picklable."""
+    """Reads the tables of the file. Not picklable."""
 
     def __init__(self, database: Database) -> None:
         self._opening = SharedOpening(database)
 
     def table(self, table: TableId, schema: TableSchema) -> DuckDbRows | None:
-        """The table's rows, None when it is not in the file. Raises SinkError."""
+        """Return the table's rows, None when it is not in the file. Raises SinkError."""
         with self._opening.open() as session:
             actual = _columns(session, table)
             return DuckDbRows(self._opening, table, schema, session, actual) if actual else None
 
 
 def _columns(session: DuckDbSession, table: TableId) -> _Columns:
-    """Name and type of each column by its name in lower case: DuckDB takes names that differ in case for the same.
+    """Return name and type of each column by its lower-case name, as DuckDB ignores the case of names.
 
-    Empty when there is no such table. Quick in a file of many tables, as `duckdb_columns()` is not.
+    Empty when there is no such table. Fast in a file with many tables, unlike `duckdb_columns()`.
     """
     try:
         found = session.rows("SELECT name, type FROM pragma_table_info(?)", (session.names.table(table),))
@@ -105,7 +105,7 @@ def _columns(session: DuckDbSession, table: TableId) -> _Columns:
 
 
 def _read(name: str, kind: str) -> str:
-    """The column as Arrow has room for it."""
+    """SQL of the column in a form that Arrow can hold."""
     if kind == "INTERVAL":
         return f"epoch_us({quoted(name)})"
     plain = kind in _PLAIN or kind.startswith("DECIMAL(")

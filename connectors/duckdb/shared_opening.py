@@ -1,7 +1,7 @@
-"""The file kept open for a second at a time, for whoever reads many tables one after the other. Driver, `cdc verify`.
+"""Keeps the file open for a second at a time while many tables are read one after the other. Driver, `cdc verify`.
 
-Opening a file of 2,000 tables takes 0.1 s of CPU; one more session of a process that has it open takes 0.2 ms. A
-pipeline cannot commit meanwhile, so the file is left alone for a while before it is kept open again.
+Opening a file of 2,000 tables takes 0.1 s of CPU; a further session of a process that has it open takes 0.2 ms. A
+pipeline cannot commit meanwhile, so the file is released for a while before it is kept open again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import ExitStack, contextmanager
 from connectors.duckdb.database import Database, DuckDbSession
 
 _FEW = 10
-"""So many sessions are opened one by one."""
+"""Number of sessions that are opened one by one."""
 _OPEN_S, _FREE_S = 1.0, 0.5
 
 
 class SharedOpening:
-    """Gives sessions that only read. Not picklable."""
+    """Opens read-only sessions. Not picklable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class SharedOpening:
 
     @contextmanager
     def open(self) -> Iterator[DuckDbSession]:
-        """Raises as `Database.open`."""
+        """Open a read-only session. Raises as `Database.open`."""
         with self._lock:
             self._opened += 1
             if self._opened > _FEW and self._kept_open is None:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class DuckDbSink(TableSink[str]):
-    """Writes into one DuckDB file. Picklable; the file is open only during `apply` and `commit`."""
+    """Writes to one DuckDB file. Picklable; the file is open only during `apply` and `commit`."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
     keyless: ClassVar[KeylessRows] = KeylessRows.EQUAL
@@ -39,11 +39,11 @@ class DuckDbSink(TableSink[str]):
         self._pipeline = context.pipeline
         self._reader: FileReader | None = None
         self._newest = -1
-        """The newest batch that this object has seen in the file."""
+        """Newest batch seen in the file by this object."""
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[str]]:
-        """The file; one that does not exist is not made to look at it. Driver."""
+        """Open the file; reading does not create a missing one. Driver."""
         if write or self._database.exists:
             with self._database.open(read_only=not write) as session:
                 yield DuckDbSchemas(session)
@@ -51,25 +51,25 @@ class DuckDbSink(TableSink[str]):
             yield NoFile(self._database.path)
 
     def last_committed_batch(self) -> int:
-        """The batch of the fence. Driver."""
+        """Return the last batch recorded in the fence. Driver."""
         if not self._database.exists:
             return -1
         with self._database.open(read_only=True) as session:
             return self._fence(session).batch
 
     def examine(self) -> Iterator[Finding]:
-        """The folder, and the file when it is there."""
+        """Check the folder, and the file if it exists."""
         return self._database.examine()
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | None:
-        """The table's rows. The object cannot be pickled after it. Driver."""
+        """Open the table's rows for reading. The sink cannot be pickled afterwards. Driver."""
         if not self._database.exists:
             return None
         self._reader = self._reader or FileReader(self._database)
         return self._reader.table(table, schema)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes, one transaction for each. Driver."""
+        """Apply schema changes, one transaction each. Driver."""
         with self._same_file() as session:
             self._fence(session)
         super().apply(batch, changes)
@@ -82,9 +82,9 @@ class DuckDbSink(TableSink[str]):
         return prepared
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
-        """Load all rows and the fence row in one transaction, or do nothing when the fence is there. Driver.
+        """Load all rows and the fence row in one transaction; do nothing if the fence has the batch already. Driver.
 
-        Counts deletes of rows that a table without a key does not have.
+        Returns counts of deletes that matched no row of a table without a key.
         """
         missed: dict[TableId, int] = {}
         with self._same_file() as session:
@@ -100,19 +100,19 @@ class DuckDbSink(TableSink[str]):
         return {f"delete-without-row {table}": number for table, number in missed.items() if number}
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Remove the staged files of a batch that was never decided. Driver."""
+        """Remove the staged files of an undecided batch. Driver."""
         self._store.drop(batch_folder(self._directory, batch))
 
     @contextmanager
     def _same_file(self) -> Iterator[DuckDbSession]:
-        """The file to write to; one that is gone is not recreated, as what was committed would be missing in it."""
+        """Open the file for writing. A deleted file is not recreated: the committed rows would be missing from it."""
         if self._newest >= 0 and not self._database.exists:
             raise self._another_file("it is not there any more")
         with self._database.open() as session:
             yield session
 
     def _fence(self, session: DuckDbSession) -> Fence:
-        """The fence of the file, which has to have all that was committed to it. Raises SinkError."""
+        """Read the file's fence, and check that the file has every batch committed to it. Raises SinkError."""
         fence = Fence(session, self._pipeline)
         if fence.batch < self._newest:
             has = (
@@ -132,10 +132,10 @@ class DuckDbSink(TableSink[str]):
 
     @property
     def _directory(self) -> Path:
-        """The directory's device on the machine that asks."""
+        """The staging directory on this machine."""
         return self._store.bulk("")
 
     def _clean(self, batch: int) -> None:
-        """Remove the staged files of this batch and of older ones that a crash left behind."""
+        """Remove the staged files of this batch, and those of older batches left behind by a crash."""
         for folder in staged_until(self._directory, batch):
             self._store.drop(folder)

@@ -1,4 +1,4 @@
-"""Column types: this tool's to DuckDB's, lossless, and back. Pure text, nothing is executed here.
+"""Lossless mapping of column types to DuckDB's and back. Pure text, nothing is executed here.
 
 | type | DuckDB | why |
 |---|---|---|
@@ -60,7 +60,7 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
 def duckdb_type(data_type: DataType) -> str:
-    """The DuckDB type of a column, spelled as DuckDB itself spells it in `duckdb_columns()`."""
+    """Return the DuckDB type of a column, in DuckDB's own spelling in `duckdb_columns()`."""
     if data_type.kind is Kind.DECIMAL:
         precision = data_type.length or 10
         return f"DECIMAL({precision},{data_type.scale or 0})" if precision <= 38 else TEXT
@@ -68,7 +68,7 @@ def duckdb_type(data_type: DataType) -> str:
 
 
 def data_type(sql: str) -> DataType:
-    """This tool's type for a DuckDB type, as near as it goes: other types of foreign tables are STRING."""
+    """Return this tool's nearest type for a DuckDB type; unknown types of foreign tables are STRING."""
     if match := _DECIMAL.fullmatch(sql):
         return DataType(Kind.DECIMAL, int(match[1]), int(match[2]))
     kind = _KIND.get(sql, Kind.STRING)
@@ -76,12 +76,12 @@ def data_type(sql: str) -> DataType:
 
 
 def can_be_key(sql: str) -> bool:
-    """Whether DuckDB can index the type: INTERVAL (TIME) and lists cannot be part of a PRIMARY KEY."""
+    """Return whether DuckDB can index the type: INTERVAL (TIME) and lists cannot be in a PRIMARY KEY."""
     return sql != INTERVAL and not sql.endswith("[]")
 
 
 def holds(actual: str, wanted: str) -> bool:
-    """Whether an existing column of type `actual` takes every value of `wanted` unchanged."""
+    """Return whether an existing column of type `actual` stores every value of `wanted` unchanged."""
     if actual == wanted:
         return True
     if wanted in _SIGNED:
@@ -100,14 +100,14 @@ def _digits(decimal: re.Match[str]) -> int:
 
 
 def text_literal(text: str) -> str:
-    """A DuckDB string literal."""
+    """Quote text as a DuckDB string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def default_literal(column: Column) -> str | None:
-    """SQL for what existing rows get in a new column; None when that is NULL.
+    """Return SQL for the value of existing rows in a new column; None for NULL.
 
-    A default that is no literal of the type (`CURRENT_TIMESTAMP`, an expression) comes to NULL.
+    A default that is not a literal of the type (`CURRENT_TIMESTAMP`, an expression) becomes NULL.
     """
     if column.default is None:
         return None

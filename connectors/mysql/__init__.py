@@ -1,1 +1,1 @@
-"""MySQL and MariaDB: the change log as a source (live server or archived binlog files), and a sink in `sink`."""
+"""MySQL and MariaDB: a change log source (live server or archived binlog files), and a sink in `sink`."""

@@ -1,6 +1,6 @@
-"""The end of the next batch: how far the log goes, which chunks of tables come with it, and what starts over.
+"""Plans the end of the next batch: how far the log goes, which chunks are included, and what restarts.
 
-Stream reader process. It asks the log's reader and the planner of snapshots, and says in which order.
+Stream reader process. Combines the log reader and the snapshot planner, and decides the order between them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connectors.mysql.snapshot.plan.payloads import dump_payloads
 
 
 class BatchPlanner:
-    """Plans one batch after the other."""
+    """Plans batches one after the other."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts, self._options, self._store = parts, parts.given, parts.context.store
@@ -31,7 +31,7 @@ class BatchPlanner:
         self._current: tuple[LogPosition, str] | None = None
 
     def begin(self) -> MySqlOffset:
-        """The start of a new pipeline; writes the definitions of the captured tables to the schema history.
+        """Return the start of a new pipeline; write the definitions of the captured tables to the schema history.
 
         Raises SourceError.
         """
@@ -45,7 +45,7 @@ class BatchPlanner:
         return MySqlOffset(start.position, start.gtids, server=start.info.identity)
 
     def next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
-        """The end of the batch that begins at `start`; `start` itself when nothing came within `wait_s` seconds.
+        """Return the end of the batch after `start`; `start` itself when nothing arrived within `wait_s` seconds.
 
         Raises SourceError, PositionLost.
         """
@@ -61,7 +61,7 @@ class BatchPlanner:
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
-            copying = self._bounded and coordinator.is_unfinished(start)  # the log is read to its end after that
+            copying = self._bounded and coordinator.is_unfinished(start)  # its end of log is known only afterwards
             end = self._try_next(start, limits, wait_s)
             if end != start or self._stopped or not copying:
                 return end
@@ -69,7 +69,7 @@ class BatchPlanner:
                 raise self._no_progress(start)
 
     def _no_progress(self, start: MySqlOffset) -> SourceError:
-        """The error about tables that a bounded run waits for in vain."""
+        """The error for a bounded run whose tables cannot finish their snapshot."""
         if blocked := self._parts.coordinator.blocked:
             return SourceError(
                 "tables cannot be copied: they are other tables on the server than in its log",
@@ -83,8 +83,11 @@ class BatchPlanner:
         )
 
     def _try_next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
-        """One try of `next`. A bounded run reads the log without end while tables are copied, as the end is where the
-        last chunk was read."""
+        """One attempt of `next`.
+
+        While tables are copied, a bounded run reads the log without an end: the end is the position of the last chunk
+        read.
+        """
         tail, snapshot = self._parts.tail, self._parts.coordinator
         if self._bounded:
             snapshot.hurry = True
@@ -103,12 +106,12 @@ class BatchPlanner:
         return snapshot.plan(start, end, limits, wait_s)
 
     def _is_lost(self, at: MySqlOffset) -> bool:
-        """A task has found its part of the log purged, and no jump up to `at` has answered that."""
+        """Whether a task found its part of the log purged and no jump up to `at` has handled that."""
         entries = LostNote(self._store).entries()
         return entries is not None and not self._parts.coordinator.has_jumped(entries, at)
 
     def _jump(self, start: MySqlOffset) -> MySqlOffset:
-        """The log behind `start` is purged: every table is re-snapshotted."""
+        """Skip the purged log after `start` and re-snapshot every table."""
         from connectors.mysql.follow.opened import forget_opened
         from connectors.mysql.snapshot.plan.lost_log import jump
 
@@ -118,7 +121,7 @@ class BatchPlanner:
         return jump(start, parts.options, self._parts.streams, parts.schemas, parts.coordinator, parts.captures)
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
-        """Tables that match since the pipeline file was edited begin in a batch of their own."""
+        """Start tables that match since the pipeline file was edited, in a batch of their own."""
         from connectors.mysql.snapshot.plan.added_tables import added_tables, without_rows
 
         schemas, pattern = self._parts.schemas, self._parts.pattern
@@ -128,7 +131,7 @@ class BatchPlanner:
         try:
             found = added_tables(start, known, self._parts.captures, self._parts.streams, allowed=allowed)
         except SourceUnavailable:
-            found = None  # the log's follower waits for a server that is away
+            found = None  # the log follower waits for a server that is down
         if found is None:
             self._looked = False
             return start
@@ -140,24 +143,25 @@ class BatchPlanner:
         return replace(start, schemas=count, chunks=chunks)
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
-        """The splits of a batch: parts of the log, then chunks."""
+        """Return the splits of a batch: ranges of the log, then chunks."""
         log = self._parts.tail.splits(start, end, parallelism)
         return dump_payloads(self._parts.splits.splits(start, end, log, parallelism))
 
     def events(self, start: MySqlOffset, end: MySqlOffset) -> Sequence[SourceEvent]:
-        """The events of a batch: those of the history, and of the snapshots that end and begin in it."""
+        """Return the events of a batch: schema history entries, and snapshots that end and begin in it."""
         logged = self._parts.schemas.events(start.schemas, end.schemas)
         return of_captured(self._parts.splits.events(logged, start, end), self._parts.captures)
 
     def _first_batch(self, start: MySqlOffset) -> MySqlOffset:
-        """The first batch: the definitions and tables there were at the start."""
+        """Return the end of the first batch: it holds only the definitions and tables present at the start."""
         schemas, chunks = self._parts.schemas.first_entries(), self._parts.coordinator.first_entries()
         return replace(start, schemas=schemas, chunks=chunks)
 
     def end_of_log(self, start: MySqlOffset) -> tuple[LogPosition, str] | None:
-        """Position and server where a bounded run ends; None while that is not known.
+        """Position and server where a bounded run ends; None while unknown.
 
-        Behind all chunks, and (but for a snapshot alone) behind the log that was there when it was asked to end.
+        The end is behind all chunks and, except for a snapshot alone, behind the end of the log when the run was told
+        to end.
         """
         behind = self._parts.coordinator.position_to_reach(start)
         ends = [] if behind is None else [(behind, start.server)]
@@ -175,7 +179,7 @@ class BatchPlanner:
         self._current = log_end(info), info.identity
 
     def commit(self, done: MySqlOffset) -> None:
-        """Requests up to there are done with, and tables that newly match are in. Raises StateError."""
+        """Finish snapshot requests up to `done`, and record newly matching tables as captured. Raises StateError."""
         self._parts.coordinator.commit(done)
         if self._looked:
             self._parts.pattern.remember()
@@ -183,6 +187,6 @@ class BatchPlanner:
             LostNote(self._store).remove()
 
     def stop(self) -> None:
-        """End the threads of the parts; also while `next` waits in another thread."""
+        """Stop the threads of the parts; callable while `next` waits in another thread."""
         self._stopped = True
         self._parts.stop()

@@ -1,6 +1,6 @@
 """The `binlog-files` source: archived binary log files, planned and decoded by the same code as a live server's log.
 
-As in `source`, what loads compiled kernels is imported where it is used.
+As in `source`, modules that load compiled kernels are imported where they are used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connectors.mysql.snapshot.plan.payloads import dump_payloads, load_payload
 
 
 class BinlogFilesSource(Source):
-    """Offsets are those of `MySqlOffset`; `file` is a file's name without its folder."""
+    """Reads archived binary log files. Offsets are `MySqlOffset`s whose `file` is a file name without its folder."""
 
     bounded = True
 
@@ -42,7 +42,7 @@ class BinlogFilesSource(Source):
         return FilePlanner(self._options, self._context.store)
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The captured tables as they are at the end of the files: all of their statements are read."""
+        """Return the captured tables as they are at the end of the files, after all their statements."""
         return self._planner.tables(at_end=True)
 
     def reach(self) -> None:
@@ -50,22 +50,25 @@ class BinlogFilesSource(Source):
         LogFiles(self._options.paths)
 
     def first_tables(self) -> Mapping[TableId, TableSchema]:
-        """The captured tables as `schema-files` define them; none without such files. Nothing of the log is read."""
+        """Return the captured tables defined by `schema-files`, none without such files. Reads nothing of the log."""
         return self._planner.tables(at_end=False)
 
     def initial_offset(self) -> Offset:
-        """The beginning of the first file; definitions come from `schema-files`."""
+        """Return the beginning of the first file, with the definitions from `schema-files`."""
         return self._planner.begin(self._schemas).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """Plan until a batch is full or the files end; never waits. What stops it is raised after all before it."""
+        """Plan until a batch is full or the files end; never waits.
+
+        An error is raised only after all data before it.
+        """
         at = MySqlOffset.from_json(start)
         first = self._schemas.first_entries() if at.schemas == 0 else 0
         end = replace(at, schemas=first) if first else self._planner.next(at, limits)
         return start if end == at else end.to_json()
 
     def stop_at_current(self) -> None:
-        """Nothing to do: files end by themselves."""
+        """Do nothing: files end on their own."""
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
@@ -75,7 +78,7 @@ class BinlogFilesSource(Source):
         return dump_payloads(splits_of(segments, begin, stop, parallelism))
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
-        """The history's entries between the two offsets."""
+        """Return the schema history's entries between the two offsets."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
         return of_captured(self._schemas.events(begin.schemas, stop.schemas), self._captures)
 
@@ -89,20 +92,20 @@ class BinlogFilesSource(Source):
             yield from in_phase("decode", metadata.blocks(buffer, rows.decode))
 
     def position_text(self, sequence: int) -> str:
-        """Number of the log file and position in it."""
+        """Format a sequence number as log file number and position."""
         return sequence_text(sequence)
 
     def lag(self) -> Lag | None:
-        """The notices that statements in the files have given reason to; no figures."""
+        """Notices caused by statements in the files; no figures."""
         return Lag.with_notices(self._planner.notices) if self._planner.notices else None
 
     def warm(self) -> None:
-        """Load the decoder's kernels; on a machine's first run this compiles them."""
+        """Load the decoder's kernels; the first run on a machine compiles them."""
         from connectors.mysql.rows.warm import warm_kernels
 
         warm_kernels()
 
     @cached_property
     def _schemas(self) -> Schemas:
-        """Kept, so that the history file is read on and not again."""
+        """The schema history; cached so that its file is read on, not again."""
         return Schemas(self._context.store, self._options)

@@ -1,4 +1,4 @@
-"""The captured tables as the server has them when a run begins, and what the user has to know of them. Driver."""
+"""The captured tables as the server has them when a run begins, with warnings for the user. Driver."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ log = logging.getLogger(__name__)
 
 
 def captured_tables(connection: MySqlConnection, options: MySqlSourceOptions) -> Mapping[TableId, TableSchema]:
-    """The tables with the schemas that a sink gets. Warns of changes to them that the server's log will not hold.
+    """Return the tables with the schemas that a sink gets.
 
-    `options` compare names as the server does. Raises SourceError when the tables cannot be captured.
+    Warns of changes to them that the server's log will not hold. `options` compare names as the server does. Raises
+    SourceError when the tables cannot be captured.
     """
     captures = options.pattern.matches
     info = check_server(connection, captures)
-    # MariaDB does not show a table while it takes its new definition: one look more.
+    # MariaDB hides a table while its new definition is applied: look once more.
     found = read_tables(connection, captures) or read_tables(connection, captures)
     if not found:
         raise explain_no_tables(table_ids(connection), options.pattern, connection)
     check_select(connection, found)
     copied = [table for table in found if options.copied_at_first(table)]
-    if engines := without_transactions(connection, copied):  # one that was made since is followed all the same
+    if engines := without_transactions(connection, copied):  # a table created later is followed all the same
         log.warning("%s", no_view(engines, where_of(connection)))
     if filtered := describe_filter(info):
         log.warning("%s", filtered)

@@ -1,4 +1,4 @@
-"""`cdc init mysql://...`: the source block for a server, from what is on it. Changes nothing there."""
+"""`cdc init mysql://...`: drafts the source block of a pipeline for a server. Changes nothing there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SIMPLE = re.compile(r"\w+")
 
 
 def draft(server: ServerUrl, more: Mapping[str, str]) -> Draft:
-    """The draft of a source. Raises SourceError when the server cannot be reached."""
+    """Draft a source. Raises SourceError when the server cannot be reached."""
     tables = f"{_pattern(server.database)}.\\.*" if server.database else "\\.*.\\.*"
     username = (server.username or "root").replace("${", "$${")
     given = {"hostname": server.hostname, "port": str(server.port or PORT), "username": username}
@@ -50,7 +50,7 @@ def draft(server: ServerUrl, more: Mapping[str, str]) -> Draft:
 
 
 def _listed(connection: MySqlConnection, known: set[TableId], keyless: set[TableId]) -> Iterator[str]:
-    """The largest tables, one a line."""
+    """List the largest tables, one per line."""
     rows = [
         (table, int(count or 0), int(size or 0))
         for database, name, count, size in query(connection, _SIZES.format(NOT_CAPTURED), slow=True)
@@ -83,6 +83,6 @@ def _size(count: int) -> str:
 
 
 def _pattern(database: str) -> str:
-    """A pattern that matches this name alone, as the server keeps it."""
+    """Return a pattern that matches only this database name, as the server stores it."""
     database = BEYOND.sub("?", database)
     return database if _SIMPLE.fullmatch(database) else re.escape(database)

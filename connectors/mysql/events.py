@@ -75,14 +75,14 @@ MARIADB_PARTIAL_ROW_DATA: Final = 172
 NAMES: Final[dict[int, str]] = {
     value: name for name, value in dict(globals()).items() if isinstance(value, int) and name.isupper()
 }
-"""Event type names for error messages; made before any other number is defined here."""
+"""Event type names for error messages. Must come before any other number of this module."""
 
 MAGIC: Final = b"\xfebin"
 ENCRYPTED_MAGIC: Final = b"\xfdbin"
 HEADER_SIZE: Final = 19
 CHECKSUM_SIZE: Final = 4
 MAX_PACKET: Final = 0xFFFFFF
-"""Payload length that says: the event goes on in the next packet."""
+"""Payload length of a packet whose event continues in the next packet."""
 
 FLAG_IN_USE: Final = 0x1
 FLAG_ARTIFICIAL: Final = 0x20
@@ -96,11 +96,14 @@ ROWS_TYPES: Final = frozenset(
 )  # fmt: skip
 GTID_TYPES: Final = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
 FILE_HEADS: Final = frozenset({FORMAT_DESCRIPTION, PREVIOUS_GTIDS, MARIADB_GTID_LIST, MARIADB_BINLOG_CHECKPOINT})
-"""Events at the beginning of a file, and MariaDB's checkpoint, also behind commits. A part of the log may end there."""
+"""Events at the beginning of a file, and MariaDB's checkpoint, which also follows commits.
+
+A log range may end there.
+"""
 
 QUERY_POST_HEADER: Final = 13
 LOAD_FILE_FIELDS: Final = 13
-"""What EXECUTE_LOAD_QUERY has behind the fixed fields of QUERY: file id, where its name stands, what duplicates do."""
+"""Size of the fields that EXECUTE_LOAD_QUERY adds to those of QUERY: file id, name position, duplicate handling."""
 TABLE_MAP_POST_HEADER: Final = 8
 ROWS_V1_POST_HEADER: Final = 8
 ROWS_V2_POST_HEADER: Final = 10
@@ -110,13 +113,13 @@ BEGIN: Final = 1
 COMMIT: Final = 2
 """`query_kind`: COMMIT ends one (engines without XID, or a statement that commits)."""
 HARMLESS: Final = 3
-"""`query_kind`: changes no rows and no table: SAVEPOINT, XA START, FLUSH, a comment."""
+"""`query_kind`: changes no row and no table: SAVEPOINT, XA START, FLUSH, a comment."""
 OTHER: Final = 4
-"""`query_kind`: DDL, statement-format DML, XA COMMIT and everything else that has to be looked at."""
+"""`query_kind`: DDL, statement-format DML, XA COMMIT and everything else that must be examined."""
 ROLLBACK: Final = 5
-"""`query_kind`: ROLLBACK or ROLLBACK TO: rows of transactional tables before it in the same transaction are void."""
+"""`query_kind`: ROLLBACK or ROLLBACK TO: earlier rows of transactional tables in the same transaction are void."""
 
 
 def type_name(code: int) -> str:
-    """`QUERY`, or `type 200` for one that is not known."""
+    """Name of an event type, such as `QUERY`, or `type 200` for an unknown one."""
     return NAMES.get(code, f"type {code}")

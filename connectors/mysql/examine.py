@@ -1,4 +1,4 @@
-"""`cdc doctor`: what a pipeline needs of a MySQL or MariaDB server, looked at one by one. Changes nothing."""
+"""`cdc doctor`: checks of everything a pipeline needs of a MySQL or MariaDB server. Changes nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WEEK = "SET {scope} binlog_expire_logs_seconds = 604800"
 def examine(
     session: Callable[[], MySqlConnection], options: Callable[[], MySqlSourceOptions], committed: MySqlOffset | None
 ) -> Iterator[Finding]:
-    """Everything that can be told. `options` compare names as the server does; `committed` is where the pipeline is."""
+    """Yield all findings. `options` compare names as the server does; `committed` is the pipeline's position."""
     try:
         connection = session()
     except SourceError as failed:
@@ -64,7 +64,7 @@ def examine(
 
 
 def _all_of(subject: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings; what the server refuses meanwhile is one, and others are looked at all the same."""
+    """Yield the findings of one check; an error of the server becomes a finding, so that the other checks still run."""
     try:
         yield from findings()
     except SourceError as failed:
@@ -72,7 +72,7 @@ def _all_of(subject: str, findings: Callable[[], Iterable[Finding]]) -> Iterator
 
 
 def _with_log(connection: MySqlConnection) -> tuple[ServerInfo | None, Sequence[Finding]]:
-    """The server with where its log stands, or None and why the account may not see that."""
+    """Return the server info with its log position, or None and the reason why the account may not see it."""
     try:
         return server_info(connection), ()
     except SourceUnavailable:
@@ -92,7 +92,7 @@ def _settings(info: ServerInfo) -> Iterator[Finding]:
 
 
 def _left_out(connection: MySqlConnection, info: ServerInfo, captures: Callable[[TableId], bool]) -> Iterator[Finding]:
-    """Databases and tables that the log leaves out."""
+    """Check for databases and tables excluded from the log."""
     for what, fix in not_logged_problems(connection, info, captures):
         yield error("server settings", what, _persisting(info, fix))
     if filtered := describe_filter(info):
@@ -107,7 +107,7 @@ def _privileges(connection: MySqlConnection, info: ServerInfo) -> Iterator[Findi
 
 
 def _persisting(info: ServerInfo, fix: str) -> str:
-    """On MySQL a setting can be kept over restarts."""
+    """Use SET PERSIST on MySQL, which keeps a setting over restarts."""
     return fix if info.mariadb else fix.replace("SET GLOBAL", "SET PERSIST")
 
 
@@ -151,7 +151,7 @@ def _log(connection: MySqlConnection, info: ServerInfo, committed: MySqlOffset |
 
 
 def _retention_s(connection: MySqlConnection) -> int:
-    """Seconds; 0 for ever. The server's variables that are not there count as 0."""
+    """Retention in seconds; 0 means forever. Variables that the server lacks count as 0."""
     names = "'binlog_expire_logs_seconds', 'expire_logs_days'"
     rows = query(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
     found = {str(name).lower(): float(value) for name, value in rows}

@@ -1,6 +1,6 @@
-"""Batches of archived log files, and the definitions that they begin and end with.
+"""Batches of archived log files, and the definitions at their beginning and end.
 
-What loads compiled kernels is imported where it is used.
+Modules that load compiled kernels are imported where they are used.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from connectors.shared.ddl.dialect import DdlDialect
 
 
 class FilePlanner:
-    """Plans one batch after the other, in one process.
+    """Plans batches one after the other, in one process.
 
     Attributes:
-        planned: the end of the last batch, and its parts; None before the first.
-        notices: for the user, from the statements in the files.
+        planned: the end of the last batch and its segments; None before the first.
+        notices: lines for the user, caused by statements in the files.
     """
 
     def __init__(self, options: BinlogFilesSourceOptions, store: Store) -> None:
@@ -42,13 +42,13 @@ class FilePlanner:
         self.notices: list[str] = []
 
     def begin(self, schemas: Schemas) -> MySqlOffset:
-        """The beginning of the first file; definitions come from `schema-files`. Raises SourceError."""
+        """Return the beginning of the first file, with the definitions from `schema-files`. Raises SourceError."""
         start = self._begin(schemas, LogFiles(self._options.paths))
         CapturedPattern(self._store, self._options).remember()
         return start
 
     def tables(self, *, at_end: bool) -> Mapping[TableId, TableSchema]:
-        """The captured tables as `schema-files` define them, or as all statements of the files leave them."""
+        """Return the captured tables as defined by `schema-files`, or as they are after all statements of the files."""
         files = LogFiles(self._options.paths)
         with tempfile.TemporaryDirectory() as folder:
             schemas = Schemas(LocalStore(Path(folder)), self._options)
@@ -61,7 +61,10 @@ class FilePlanner:
         return {table: shown_schema(known, self._options) for table, known in found.items() if self._captures(table)}
 
     def next(self, start: MySqlOffset, limits: Limits | None) -> MySqlOffset:
-        """The end of the next batch; `start` when the files end. What stops it is raised after all before it."""
+        """Return the end of the next batch; `start` when the files end.
+
+        An error is raised only after all data before it.
+        """
         if self._segments is None:
             fresh = Schemas(self._store, self._options)
             self._check_edited(start, fresh)
@@ -80,9 +83,9 @@ class FilePlanner:
         return end
 
     def _check_edited(self, start: MySqlOffset, schemas: Schemas) -> None:
-        """Raise SourceError for tables that are taken in now, and whose rows in the part that was read were left out.
+        """Raise SourceError for newly captured tables whose rows were skipped in the part already read.
 
-        Nothing can be copied here.
+        This source cannot copy them.
         """
         pattern = CapturedPattern(self._store, self._options)
         if pattern.unchanged:
@@ -100,7 +103,7 @@ class FilePlanner:
         pattern.note()
 
     def _fill(self, segments: Iterator[Segment], limits: Limits | None) -> None:
-        """Read ahead until more waits than one batch holds, the files end or something cannot be followed."""
+        """Read ahead until more than one batch is queued, the files end, or the log cannot be followed."""
         while self._error is None and (limits is None or self._queue.bytes <= limits.max_bytes):
             try:
                 segment = next(segments, None)
@@ -118,7 +121,7 @@ class FilePlanner:
         return MySqlOffset(first)
 
     def _declared(self, dialect: DdlDialect) -> StartingDefinitions:
-        """The captured tables of `schema-files`."""
+        """Return the captured tables of `schema-files`."""
         with tempfile.TemporaryDirectory() as folder:
             catalog = Schemas(LocalStore(Path(folder)), self._options).catalog(0, self._captures, dialect, 0)
         for path in matching(self._options.schema_paths, "schema-files"):

@@ -1,7 +1,8 @@
-"""GTID sets: which transactions were seen. MySQL's is a set of numbers per source, MariaDB's a list of last numbers.
+"""GTID sets: the transactions already seen.
 
-Text formats: MySQL manual "GTID Format and Storage" (tags since 8.3), MariaDB knowledge base "Global Transaction ID".
-All values are frozen; every operation gives a new one.
+MySQL's is a set of intervals per source, MariaDB's the last number per domain. Text formats: MySQL manual "GTID Format
+and Storage" (tags since 8.3), MariaDB knowledge base "Global Transaction ID". All values are frozen; every operation
+returns a new one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Interval: TypeAlias = tuple[int, int]
-"""First and last number, both included."""
+"""First and last number, both inclusive."""
 
 _Source: TypeAlias = tuple[str, str]  # (uuid, tag); the tag is empty when there is none
 
@@ -34,7 +35,10 @@ class GtidSet:
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """Read `uuid:1-5:7:tag:1-3,uuid:...` as the server writes or accepts it. Raises ValueError with the part."""
+        """Read `uuid:1-5:7:tag:1-3,uuid:...` as the server writes or accepts it.
+
+        Raises ValueError with the invalid part.
+        """
         found: dict[_Source, list[Interval]] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             for source, interval in _parse_source(part):
@@ -58,47 +62,49 @@ class GtidSet:
         return bool(self.sources)
 
     def add(self, sid: str, first: int, last: int) -> GtidSet:
-        """With the transactions `first` to `last` of `uuid` or `uuid:tag` added."""
+        """Return this set with the transactions `first` to `last` of `uuid` or `uuid:tag` added."""
         return self.add_all([(sid, first, last)])
 
     def add_all(self, runs: Iterable[tuple[str, int, int]]) -> GtidSet:
-        """With all of these (sid, first, last) added, in one pass."""
+        """Return this set with all (sid, first, last) runs added, in one pass."""
         found = {source: list(intervals) for source, intervals in self.sources}
         for sid, first, last in runs:
             found.setdefault(_source(sid), []).append(_interval(first, last, sid))
         return self._of({source: _merge_intervals(intervals) for source, intervals in found.items()})
 
     def contains(self, other: GtidSet) -> bool:
-        """True when every transaction of `other` is in this set (the server's `GTID_SUBSET(other, self)`)."""
+        """Return True when every transaction of `other` is in this set (the server's `GTID_SUBSET(other, self)`)."""
         return not other.minus(self)
 
     def union(self, other: GtidSet) -> GtidSet:
-        """Transactions of either set."""
+        """Return the transactions of either set."""
         found = {source: list(intervals) for source, intervals in self.sources}
         for source, intervals in other.sources:
             found.setdefault(source, []).extend(intervals)
         return self._of({source: _merge_intervals(intervals) for source, intervals in found.items()})
 
     def minus(self, other: GtidSet) -> GtidSet:
-        """Transactions of this set that `other` lacks (the server's `GTID_SUBTRACT(self, other)`)."""
+        """Return the transactions of this set that `other` lacks (the server's `GTID_SUBTRACT(self, other)`)."""
         taken = dict(other.sources)
         return self._of({source: _without(keep, taken.get(source, ())) for source, keep in self.sources})
 
     def newer_than(self, other: GtidSet) -> GtidSet:
-        """Transactions of this set with a higher number than all that `other` has of their source; none of sources that
-        it has nothing of."""
+        """Return the transactions of this set that are newer than those of `other`.
+
+        Of each source known to `other` these are the numbers above its highest; of other sources none.
+        """
         last = {source: intervals[-1][1] for source, intervals in other.sources}
         return self._of(
             {source: _without(keep, ((0, last[source]),)) for source, keep in self.sources if source in last}
         )
 
     def of_source(self, uuid: str) -> GtidSet:
-        """Only the transactions that the server with this uuid made, whatever their tag."""
+        """Return only the transactions that originate from the server with this uuid, whatever their tag."""
         wanted = _source(uuid)[0]
         return GtidSet(tuple(entry for entry in self.sources if entry[0][0] == wanted))
 
     def count(self) -> int:
-        """How many transactions."""
+        """Number of transactions."""
         return sum(last - first + 1 for _, intervals in self.sources for first, last in intervals)
 
     @classmethod
@@ -118,7 +124,7 @@ class MariaDbGtid:
 
     @classmethod
     def parse(cls, text: str) -> MariaDbGtid:
-        """Read `0-1-100,1-2-7`. The last one of a domain counts. Raises ValueError with the part."""
+        """Read `0-1-100,1-2-7`; the last entry of a domain counts. Raises ValueError with the invalid part."""
         position = cls()
         for part in filter(None, (part.strip() for part in text.split(","))):
             match = re.fullmatch(r"(\d+)-(\d+)-(\d+)", part)
@@ -134,22 +140,22 @@ class MariaDbGtid:
         return bool(self.domains)
 
     def add(self, domain: int, server: int, number: int) -> MariaDbGtid:
-        """With this transaction as the last one of its domain."""
+        """Return this position with the transaction as the last one of its domain."""
         return self.add_all([(domain, server, number)])
 
     def add_all(self, gtids: Iterable[tuple[int, int, int]]) -> MariaDbGtid:
-        """With each of these (domain, server, sequence) as the last of its domain, in order."""
+        """Return this position with each (domain, server, sequence) in turn as the last of its domain."""
         found = {entry[0]: entry for entry in self.domains}
         found.update((entry[0], entry) for entry in gtids)
         return MariaDbGtid(tuple(found[domain] for domain in sorted(found)))
 
     def lacking(self, other: MariaDbGtid) -> MariaDbGtid:
-        """The entries of `other` that this position has not reached: a higher number, or a domain it lacks."""
+        """Return the entries of `other` that this position has not reached: a higher number, or a domain it lacks."""
         mine = {domain: number for domain, _, number in self.domains}
         return MariaDbGtid(tuple(entry for entry in other.domains if mine.get(entry[0], 0) < entry[2]))
 
     def contains(self, other: MariaDbGtid) -> bool:
-        """True when every domain of `other` is reached."""
+        """Return True when this position has reached every domain of `other`."""
         return not self.lacking(other)
 
 

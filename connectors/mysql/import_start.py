@@ -1,4 +1,4 @@
-"""Where a pipeline goes on that was another tool's, for `cdc import`. Driver."""
+"""Start of a pipeline that takes over from another tool (`cdc import`). Driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.mysql.parts import Parts
 
 
 def start_at(position: str, options: MySqlSourceOptions, context: Context) -> tuple[Offset, str]:
-    """The initial offset of the pipeline, with its schema history written, and the words about it for the user.
+    """Return the initial offset of the pipeline and a line about it for the user; write its schema history.
 
     Raises SourceError, PositionLost.
     """
@@ -37,7 +37,7 @@ def start_at(position: str, options: MySqlSourceOptions, context: Context) -> tu
 
 
 def _rows_between(parts: Parts, start: MySqlOffset, end: MySqlOffset) -> Iterator[ChangeBlock]:
-    """Rows of the log between two offsets, before any batch, by the definitions that the log begins with."""
+    """Read the rows of the log between two offsets before any batch, by the definitions that the log begins with."""
     reader, first = LogReader(parts), parts.schemas.first_entries()
     for split in splits_of(None, start, replace(end, schemas=first), 1):
         yield from reader.read(split.payload, 0, lambda reason, number: None, lambda report: None, lambda: None)

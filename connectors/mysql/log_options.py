@@ -1,4 +1,4 @@
-"""Options of everything that reads a MySQL or MariaDB binlog. Names are Flink CDC's; what is our own says so."""
+"""Options shared by all readers of a MySQL or MariaDB binlog. Names are Flink CDC's, except where noted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from connectors.mysql.table import SYSTEM_DATABASES
 from connectors.mysql.value_rules import ValueRules
 
 _TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|ghk|del|new|old)"
-"""What gh-ost and pt-online-schema-change name their tables, as a table pattern."""
+"""Table pattern for the working tables of gh-ost and pt-online-schema-change."""
 _TABLES_OF_SYSTEM = ", ".join(rf"{database}.\.*" for database in sorted(SYSTEM_DATABASES))
-"""Tables of the server itself, of which a log may have rows: time zones, a cloud service's heartbeat."""
+"""Table pattern for the server's own tables, whose rows may be in a log: time zones, a cloud service's heartbeat."""
 _PLAIN_NAME = re.compile(r"\w+\.\w+")
 InvalidDates = Literal["null", "fail"]
 
@@ -28,7 +28,7 @@ def _null_is_a_word(value: object) -> object:
 
 
 class LogOptions(SourceOptions):
-    """Options of everything that reads a MySQL or MariaDB binlog."""
+    """Options shared by all readers of a MySQL or MariaDB binlog."""
 
     fixed_reason: ClassVar[str] = "rows that are there have values of the other type"
 
@@ -80,7 +80,7 @@ class LogOptions(SourceOptions):
     _ignore_case: bool = PrivateAttr(True)
 
     def comparing_names(self, *, ignore_case: bool) -> Self:
-        """The same options, whose patterns ignore case or do not; in any case is the default."""
+        """Return a copy whose patterns ignore case or not; the default ignores it."""
         found = self.model_copy()
         found._ignore_case = ignore_case
         return found
@@ -92,21 +92,21 @@ class LogOptions(SourceOptions):
 
     @property
     def excluded(self) -> str:
-        """Patterns of tables to leave out: `tables.exclude`, the server's own, those of online schema changes."""
+        """Patterns of excluded tables: `tables.exclude`, the server's own tables, those of online schema changes."""
         tools = _TABLES_OF_TOOLS if self.online_schema_changes else ""
         return ", ".join(filter(None, (self.tables_exclude, _TABLES_OF_SYSTEM, tools)))
 
     def captures(self) -> TablePattern:
-        """The pattern of the tables to capture, in any case."""
+        """The pattern of the tables to capture, ignoring case."""
         return TablePattern(self.tables, self.excluded)
 
     def fixed(self) -> Mapping[str, str]:
-        """The option that gives columns another type."""
+        """The options that set column types and therefore cannot change during the life of a pipeline."""
         return {"treat-tinyint1-as-boolean.enabled": str(self.tinyint1_as_boolean).lower()}
 
     @property
     def value_rules(self) -> ValueRules:
-        """The options about single values."""
+        """The options for the treatment of single values."""
         return ValueRules(
             tinyint1_as_boolean=self.tinyint1_as_boolean,
             strict_dates=self.invalid_dates == "fail",
@@ -115,19 +115,19 @@ class LogOptions(SourceOptions):
 
     @property
     def warns_of_cascades(self) -> bool:
-        """Whether the user is told of foreign keys that change rows unlogged."""
+        """Whether the user is warned of foreign keys that change rows without logging them."""
         return True
 
     def copies_new(self, table: TableId) -> bool:
-        """Whether the rows that a table has when it comes to be captured are copied."""
+        """Whether the rows that a table has when its capture begins are copied."""
         return False
 
     def copies_uncertain(self, table: TableId) -> bool:
-        """Whether a table is re-snapshotted when the log does not tell what a schema change made of its rows."""
+        """Whether a table is re-snapshotted when the log does not show the effect of a schema change on its rows."""
         return False
 
     def problems(self) -> Iterator[Remark]:
-        """A name of the server's own tables, or of a tool's, matches nothing."""
+        """Report names that match nothing because they are tables of the server or of a schema change tool."""
         why = [(_TABLES_OF_SYSTEM, "", "leave it out: it is a table of the server itself")]
         if self.online_schema_changes:
             tools = " with scan.parse.online.schema.changes.enabled"

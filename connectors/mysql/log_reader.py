@@ -1,4 +1,4 @@
-"""Ranges of the server's log, decoded here or taken from another run. Executor."""
+"""Reads ranges of the server's log, decoded here or taken from another run. Executor."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from connectors.mysql.sharing.decoded import Elsewhere, SharedBlocks
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """Reads ranges for the tasks of one pipeline, over connections of their own."""
+    """Reads ranges for the tasks of one pipeline, over its own connections."""
 
     parts: Parts
 
     def read(
         self, part: LogRange, index: int, count: Count, report: Report, moved: Callable[[], None]
     ) -> Iterator[ChangeBlock]:
-        """The range of the split number `index`; `moved` is called when it was read on another server.
+        """Read the range of split number `index`; calls `moved` if it was read on another server.
 
-        With `scan.on-purged: resnapshot` a purged one ends early, and is reported: all tables are re-snapshotted.
+        With `scan.on-purged: resnapshot` a purged range ends early and is reported, and all tables are re-snapshotted.
         Raises SourceError, PositionLost.
         """
         try:
@@ -46,7 +46,7 @@ class LogReader:
             report({"lost": str(part.start)})
 
     def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
-        """The range, of which another run may have the rows."""
+        """Decode the range, or take its rows from another run."""
         names, siblings = (
             (*self.parts.given.metadata_names(), *self.parts.context.metadata),
             self.parts.context.siblings,
@@ -65,7 +65,7 @@ class LogReader:
     def _read_server(
         self, part: LogRange, index: int, count: Count, moved: Callable[[], None], names: Sequence[str]
     ) -> Iterator[ChangeBlock]:
-        """The range off the server's log, with these columns of metadata."""
+        """Read the range from the server's log, with metadata columns `names`."""
         rows = self.parts.schemas.decoder(part.schemas, self.parts.captures, count)
         reader, elsewhere = 1 + index, False
 

@@ -1,4 +1,4 @@
-"""Options of the MySQL source and of the binlog-files source. Names are Flink CDC's; what is our own says so."""
+"""Options of the MySQL source and of the binlog-files source. Names are Flink CDC's, except where noted."""
 
 from __future__ import annotations
 
@@ -203,39 +203,45 @@ class MySqlSourceOptions(SnapshotOptions):
 
     @property
     def tls(self) -> TlsMode:
-        """The TLS mode that holds: as given, else verified, else (for this machine) preferred."""
+        """The effective TLS mode: `tls.mode` if given, else `preferred` for this machine, else `verify-identity`."""
         return self.tls_mode or ("preferred" if is_loopback(self.hostname) else "verify-identity")
 
     @property
     def server_ids(self) -> range | None:
-        """The replica ids to use, None when unused ones are to be picked."""
+        """The replica ids to use; None to pick unused ones."""
         return None if self.server_id is None else _server_ids(self.server_id)
 
     def copied_at_first(self, table: TableId) -> bool:
-        """Whether the rows that a table has at its start are copied."""
+        """Whether the rows that a table has at the start are copied."""
         default = "initial" if self.startup_mode in ("initial", "snapshot") else "latest-offset"
         return (self.table_mode(table) or default) == "initial"
 
     def copied_when_added(self, table: TableId) -> bool:
-        """Whether the rows of a table that newly matches are copied: also where the whole log makes up the others."""
+        """Whether the rows of a newly matching table are copied.
+
+        True also in mode `earliest-offset`, where the log alone supplies the other tables.
+        """
         default = "initial" if self.startup_mode in ("initial", "snapshot", "earliest-offset") else "latest-offset"
         return (self.table_mode(table) or default) == "initial"
 
     @property
     def warns_of_cascades(self) -> bool:
-        """True by `foreign-key-cascades`, as in `LogOptions`."""
+        """True by `foreign-key-cascades`; see `LogOptions`."""
         return self.cascades == "warn"
 
     def copies_new(self, table: TableId) -> bool:
-        """True where new tables are snapshotted, as in `LogOptions`."""
+        """True where new tables are snapshotted; see `LogOptions`."""
         return self.newly_added and self.copied_at_first(table)
 
     def copies_uncertain(self, table: TableId) -> bool:
-        """True where uncertain tables are, as in `LogOptions`; not for tables that the sink has only changes of."""
+        """True where uncertain tables are re-snapshotted; see `LogOptions`.
+
+        Not for tables whose sink only has changes.
+        """
         return self.uncertain == "copy" and self.copied_at_first(table)
 
     def problems(self) -> Iterator[Remark]:
-        """Startup modes with what belongs to them, TLS files, metadata names."""
+        """Check startup modes and their options, TLS files and metadata names."""
         yield from super().problems()
         yield from self._startup_problems()
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -252,7 +258,7 @@ class MySqlSourceOptions(SnapshotOptions):
         return tuple(name.strip() for name in (self.metadata_list or "").split(",") if name.strip())
 
     def warnings(self) -> Iterator[Remark]:
-        """Options that are accepted without effect, and connections that can be listened to."""
+        """Warn of options without effect and of connections that can be eavesdropped on."""
         yield from super().warnings()
         if self.tls in ("disabled", "preferred", "required") and not is_loopback(self.hostname):
             hint = "use verify-identity, with tls.ca when the certificate is your own"
@@ -277,7 +283,7 @@ class MySqlSourceOptions(SnapshotOptions):
                 yield Remark(f"{prefix}.skip-{key}", "only 0 in this version", "start at a transaction's own position")
 
     def _offsets_without_mode(self) -> Iterator[Remark]:
-        """Where to start, beside a mode that starts elsewhere."""
+        """Report start positions that `scan.startup.mode` does not use."""
         prefix = "scan.startup.specific-offset"
         given: tuple[tuple[str, object, StartupMode], ...] = (
             (f"{prefix}.file", self.specific_offset_file, "specific-offset"),
@@ -320,7 +326,7 @@ class BinlogFilesSourceOptions(LogOptions):
 
 
 def is_loopback(hostname: str) -> bool:
-    """True when the host name is this machine by its spelling; nothing is looked up."""
+    """Return True when the host name denotes this machine by its spelling; no name is resolved."""
     if hostname.lower() in ("localhost", "localhost.localdomain"):
         return True
     try:

@@ -1,6 +1,6 @@
-"""The parts of a MySQL source that belong to one process: each is made when it is first used, and kept.
+"""The parts of a MySQL source that belong to one process, each created on first use and kept.
 
-The source is pickled without them, and the other process makes its own.
+The source is pickled without them; the other process creates its own.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from connectors.mysql.snapshot.plan.coordinator import Coordinator
 from connectors.mysql.snapshot.plan.splits import SnapshotSplits
 
 NAMES_FILE = "names.json"
-"""How the server compares names, its variable lower_case_table_names: 0 tells upper and lower case apart, 1 keeps names
-in lower case, 2 keeps them as written and folds to compare."""
+"""The state file with the server's lower_case_table_names.
+
+0 is case-sensitive, 1 stores names in lower case, 2 stores them as written and compares in lower case.
+"""
 
 
 def names_ignore_case(store: Store, streams: Streams) -> bool:
-    """Whether names that differ in nothing but case are one table on the server.
+    """Return whether names that differ only in case denote one table on the server.
 
-    It is asked once in the life of a pipeline, and the answer kept in `names.json`: a server cannot change it, and its
-    replicas have to have the same. Any process; repeatable. Raises SourceError, StateError.
+    The server is queried once in the life of a pipeline and the answer kept in `names.json`: a server cannot change it,
+    and its replicas must have the same. Any process; repeatable. Raises SourceError, StateError.
     """
     kept = store.read_json(NAMES_FILE, hint="remove it")
     if kept is None:
@@ -47,7 +49,7 @@ def names_ignore_case(store: Store, streams: Streams) -> bool:
 
 
 class Parts:
-    """Log reader, snapshot planner, schema history: lazily made parts of one process.
+    """Log reader, snapshot planner and schema history, created lazily within one process.
 
     Attributes:
         given: the options as the user gave them.
@@ -72,7 +74,7 @@ class Parts:
 
     @cached_property
     def schemas(self) -> Schemas:
-        """The schema history, which is read on and not again; the follower's thread has one of its own."""
+        """The schema history; its file is read on, not again. The follower's thread has its own."""
         return Schemas(self.context.store, self.options)
 
     @cached_property
@@ -91,7 +93,7 @@ class Parts:
 
     @cached_property
     def pattern(self) -> CapturedPattern:
-        """The patterns that tables were looked up with."""
+        """The table patterns last used to look up tables."""
         return CapturedPattern(self.context.store, self.options)
 
     @cached_property
@@ -101,18 +103,18 @@ class Parts:
 
     @cached_property
     def driver(self) -> DriverSide:
-        """The keeper of watermarks and progress."""
+        """Stores watermarks and progress."""
         return DriverSide(self.context.store)
 
     def lag(self) -> Lag | None:
-        """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
+        """Bytes read ahead, and notices of the log reader and the chunk planner."""
         lag = self.tail.lag() if "tail" in self.__dict__ else None
         if lag is None:
             return Lag.with_notices(self.notices) if self.notices else None
         return Lag.with_notices(self.notices, lag.bytes, lag.note, lag.transactions)
 
     def stop(self) -> None:
-        """End the threads of those that were made."""
+        """Stop the threads of the parts created so far."""
         if "tail" in self.__dict__:
             self.tail.stop()
         if "coordinator" in self.__dict__:

@@ -1,4 +1,7 @@
-"""Options of the snapshot: which tables are copied, in what chunks, how fast. Flink CDC's names where it has them."""
+"""Options of the snapshot: which tables are copied, in what chunks, how fast.
+
+Uses Flink CDC's names where they exist.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ KeyColumnsText = Annotated[str, HoldsPatterns(lambda text: [pattern for pattern,
 
 
 def _by_table(given: object) -> object:
-    """Filters by table, also of a list or a text as Flink CDC writes them; what is neither is left to be refused."""
+    """Convert filters in a list or in Flink CDC's text form to a mapping; leave any other value to validation."""
     if isinstance(given, str):
         given = [_entry(part) for part in _PARTS.findall(given) if part.strip()]
     if not isinstance(given, list):
@@ -50,7 +53,7 @@ def _by_table(given: object) -> object:
 
 
 _PARTS = re.compile(r"""(?:[^;'"`]|'[^']*'|"[^"]*"|`[^`]*`|['"`])+""")
-"""Filters in a text, between semicolons that are not quoted."""
+"""Matches one filter of a text; semicolons outside quotes separate filters."""
 
 
 def _entry(text: str) -> dict[str, str]:
@@ -66,7 +69,7 @@ Modes = Annotated[dict[str, TableMode], BY_TABLE]
 
 
 class SnapshotOptions(LogOptions):
-    """Options of a source that copies tables before it follows them."""
+    """Options of a source that copies tables before it follows the log."""
 
     start_keys: ClassVar[tuple[str, ...]] = ("scan.startup.", "scan.snapshot.filters")
 
@@ -174,21 +177,21 @@ class SnapshotOptions(LogOptions):
     )
 
     def chunk_key_column(self, table: TableId) -> str | None:
-        """The column that the user wants this table split by, None when it is to be found."""
+        """The split column configured for this table; None to choose one automatically."""
         chosen = _key_columns(self.chunk_key or "")
         return next((column for pattern, column in chosen if self._matches(pattern, table)), None)
 
     def snapshot_filter(self, table: TableId) -> str | None:
-        """The condition for this table's rows, None when all are copied."""
+        """The condition for this table's rows; None to copy all rows."""
         return self._of(self.snapshot_filters, table)
 
     def table_mode(self, table: TableId) -> TableMode | None:
-        """How this table starts when that is not as the pipeline does."""
+        """The startup mode of this table if it differs from the pipeline's."""
         mode = self._of(self.table_modes, table)
         return None if mode is None else "latest-offset" if mode == "latest-offset" else "initial"
 
     def problems(self) -> Iterator[Remark]:
-        """Bounds of the wrong order, empty conditions."""
+        """Report bounds in the wrong order and empty conditions."""
         yield from super().problems()
         if self.chunk_factor_low > self.chunk_factor_high:
             key = "chunk-key.even-distribution.factor.lower-bound"
@@ -198,7 +201,7 @@ class SnapshotOptions(LogOptions):
                 yield Remark("scan.snapshot.filters", f"`{pattern}` has an empty condition", "remove it")
 
     def warnings(self) -> Iterator[Remark]:
-        """The options that weaken the guarantees."""
+        """Warn of options that weaken the guarantees."""
         yield from super().warnings()
         if self.backfill_skip:
             key = "scan.incremental.snapshot.backfill.skip"

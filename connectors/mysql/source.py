@@ -1,7 +1,7 @@
-"""The `mysql` source: a running MySQL or MariaDB server, its tables copied in chunks while its binary log is followed.
+"""The `mysql` source: copies the tables of a MySQL or MariaDB server in chunks while it follows the binary log.
 
-Spark unpickles the source in half a dozen processes, most of which only pass it on: what loads compiled kernels is
-imported where it is used.
+Spark unpickles the source in about six processes, and most of them only pass it on. Modules that load compiled kernels
+are therefore imported where they are used.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 
 class MySqlSource(Source):
-    """Reads a server's tables and its log. Offsets are those of `MySqlOffset`."""
+    """Reads the tables of a server and its log. Offsets are `MySqlOffset`s."""
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
         self.bounded = options.startup_mode == "snapshot"
-        # not where the log is read from an earlier place, where tables may have had other names
+        # the other modes read the log from an earlier position, where tables may have had other names
         self.lists_all_tables = options.startup_mode in ("initial", "snapshot", "latest-offset")
         self._forget()
 
     def _forget(self) -> None:
-        """Drop what belongs to one process."""
+        """Drop the parts that belong to one process."""
         self._parts = Parts(self._options, self._context)
         self._planner = BatchPlanner(self._parts)
 
@@ -61,9 +61,9 @@ class MySqlSource(Source):
         self._forget()
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The captured tables as the server has them now. Warns of changes to them that its log will not hold.
+        """Return the captured tables as the server has them now. Warns of changes to them that its log will not hold.
 
-        Raises SourceError when it cannot be captured from.
+        Raises SourceError when the server cannot be captured from.
         """
         from connectors.mysql.captured_tables import captured_tables
 
@@ -71,11 +71,11 @@ class MySqlSource(Source):
             return captured_tables(connection, self._parts.options)
 
     def initial_offset(self) -> Offset:
-        """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
+        """Resolve `scan.startup.mode` to an offset; write the captured tables' definitions to the schema history."""
         return self._planner.begin().to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """The end of the next batch, as the contract says. The first batch may hold only creations of sink tables."""
+        """Plan the end of the next batch. The first batch may hold nothing but the creation of sink tables."""
         at = MySqlOffset.from_json(start)
         end = self._planner.next(at, limits, wait_s)
         return start if end == at else end.to_json()
@@ -85,11 +85,11 @@ class MySqlSource(Source):
         self._planner.stop_at_current()
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """Parts of the log, then chunks."""
+        """The splits of a batch: ranges of the log first, then chunks."""
         return self._planner.splits(MySqlOffset.from_json(start), MySqlOffset.from_json(end), parallelism)
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
-        """The history's entries between the two offsets, and the snapshots that end and begin there."""
+        """Schema history entries between the two offsets, and the snapshots that end and begin there."""
         return self._planner.events(MySqlOffset.from_json(start), MySqlOffset.from_json(end))
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
@@ -102,59 +102,59 @@ class MySqlSource(Source):
         return SplitReader(self._parts)
 
     def position_text(self, sequence: int) -> str:
-        """Number of the log file and position in it."""
+        """Format a sequence number as log file number and position."""
         return sequence_text(sequence)
 
     def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:
-        """Keep the positions at which chunks were read."""
+        """Store the log positions at which chunks were read."""
         self._parts.driver.store_reports(reports)
 
     def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """Chunks as if they had been read at the end of the batch: no attempt reads them before that."""
+        """Reports that place the chunks of the split at the end of the batch; no attempt reads them before it."""
         return self._parts.driver.widened(split, reports)
 
     def progress(self) -> Sequence[TableProgress]:
-        """How far the copying of tables is."""
+        """Snapshot progress of each table."""
         return self._parts.driver.progress()
 
     def commit(self, end: Offset) -> None:
-        """Requests up to there are done with, and tables that newly match are in."""
+        """Finish the snapshot requests up to `end`, and record newly matching tables as captured."""
         self._planner.commit(MySqlOffset.from_json(end))
 
     def lag(self) -> Lag | None:
-        """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
+        """Bytes read ahead, and notices of the log reader and the chunk planner."""
         return self._parts.lag()
 
     def captures(self, table: TableId) -> bool:
-        """Whether its name is among those that the options say."""
+        """Return whether the options capture a table of this name."""
         return self._parts.captures(table)
 
     def snapshots(self, table: TableId) -> Snapshots:
-        """Whenever it is needed, unless the options let nothing be copied that nobody asked for."""
+        """When the table may be re-snapshotted: always, only on request (by the options), or never (not captured)."""
         if not self._parts.captures(table):
             return Snapshots.NEVER
         return Snapshots.ALWAYS if self._options.copies_uncertain(table) else Snapshots.ON_REQUEST
 
     def order(self, orders: Mapping[TableId, Order]) -> None:
-        """Snapshots that begin with the next batch."""
+        """Order snapshots that begin with the next batch."""
         self._parts.coordinator.order(orders)
         self._parts.tail.ordered = frozenset(orders)
 
     def tables_now(self) -> TablesNow:
-        """Reads the captured tables beside the pipeline."""
+        """A reader of the captured tables as they are now, independent of the pipeline."""
         from connectors.mysql.snapshot.read.now import ServerNow
 
         return ServerNow(self._parts.options, self._parts.streams, [each.table for each in self.progress()])
 
     def examine(self, committed: Offset | None) -> Iterator[Finding]:
-        """Settings, privileges, retention, tables. Opens a session."""
+        """Check settings, privileges, retention and tables over a session of its own."""
         from connectors.mysql.examine import examine
 
         at = None if committed is None else MySqlOffset.from_json(committed)
         return examine(self._parts.streams.session, lambda: self._parts.options, at)
 
     def start_at(self, position: str) -> tuple[Offset, str]:
-        """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""
+        """Return the initial offset of a pipeline that continues from another tool's position; write its history."""
         from connectors.mysql.import_start import start_at
 
         return start_at(position, self._options, self._context)
@@ -164,9 +164,9 @@ class MySqlSource(Source):
         self._parts.streams.session(patient=False).close()
 
     def stop(self) -> None:
-        """End the threads; also while `latest_offset` waits in another."""
+        """Stop the threads; callable while `latest_offset` waits in another thread."""
         self._planner.stop()
 
     def warm(self) -> None:
-        """Load the decoder's kernels; on a machine's first run this compiles them."""
+        """Load the decoder's kernels; the first run on a machine compiles them."""
         self._reader().warm()

@@ -1,4 +1,4 @@
-"""The rows of a split, for a task: a range of the server's log, or chunks. Executor."""
+"""Reads the rows of a split for a task: a range of the server's log, or chunks. Executor."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 
 @dataclass(frozen=True, slots=True)
 class SplitReader:
-    """Reads splits of one pipeline, over connections of their own."""
+    """Reads splits of one pipeline, over its own connections."""
 
     parts: Parts
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
-        """The blocks of a split. Raises SourceError."""
+        """Read the blocks of a split. Raises SourceError."""
         split = load_payload(split)
         store, payload, log = self.parts.context.store, split.payload, LogReader(self.parts)
         if isinstance(payload, ChunkRead):
@@ -37,7 +37,7 @@ class SplitReader:
         return log.read(payload, split.index, count, report, lambda: None)
 
     def warm(self) -> None:
-        """Load the kernels; on a machine's first run this compiles them."""
+        """Load the kernels; the first run on a machine compiles them."""
         from connectors.mysql.snapshot.read.warm import warm_kernels
 
         warm_kernels(snapshots=self.parts.given.startup_mode in ("initial", "snapshot"))

@@ -1,6 +1,6 @@
-"""A MySQL table as the server defines it: what the decoder needs to read its rows, and the schema a sink gets.
+"""A MySQL table as the server defines it: everything needed to decode its rows, and the schema that a sink gets.
 
-These values come from three places that must agree: `information_schema`, DDL in the log, and TABLE_MAP metadata.
+Definitions come from three places that must agree: `information_schema`, DDL in the log, and TABLE_MAP metadata.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema
 """Databases of the server itself; their tables are never captured."""
 
 FIX_GENERATED = "exclude the table with tables.exclude, or make the columns plain ones that a trigger fills"
-"""The way out where MariaDB logs rows without generated columns."""
+"""Hint for tables whose rows MariaDB logs without generated columns."""
 
 FIX_TRANSACTION_IDS = "declare the columns of its versions as TIMESTAMP(6)"
-"""The way out where MariaDB logs changes of a table as statements."""
+"""Hint for tables whose changes MariaDB logs as statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ _PLAIN = {
 
 
 def data_type(column: MySqlColumn, *, tinyint1_as_boolean: bool = False) -> DataType:
-    """The sink-facing type. Raises ValueError for a type this tool does not know.
+    """Return the type that a sink sees. Raises ValueError for an unknown type.
 
-    Lossless in every case: BIT(1) is BOOLEAN, BIT(n) is BINARY((n+7)/8) big-endian, SET is its text `a,b`.
+    Every mapping is lossless: BIT(1) is BOOLEAN, BIT(n) is BINARY((n+7)/8) big-endian, SET is its text `a,b`.
     TINYINT(1) is TINYINT unless `tinyint1_as_boolean`.
     """
     kind = column.type
@@ -115,7 +115,7 @@ def data_type(column: MySqlColumn, *, tinyint1_as_boolean: bool = False) -> Data
 
 
 def table_schema(table: MySqlTable, *, tinyint1_as_boolean: bool = False) -> TableSchema:
-    """The schema a sink gets for this table. Raises ValueError as `data_type`."""
+    """Return the schema that a sink gets for this table. Raises ValueError as `data_type`."""
     columns = tuple(
         Column(
             column.name,
@@ -132,7 +132,7 @@ def table_schema(table: MySqlTable, *, tinyint1_as_boolean: bool = False) -> Tab
 
 
 def spelled(column: MySqlColumn) -> str:
-    """The column's type as `SHOW CREATE TABLE` has it, without character set: `decimal(10,2) unsigned`, `char(0)`."""
+    """Format the column's type like `SHOW CREATE TABLE`, without character set: `decimal(10,2) unsigned`, `char(0)`."""
     text = column.type
     if column.labels:
         quoted = (f"'{_escaped(label)}'" for label in column.labels)
@@ -145,7 +145,7 @@ def spelled(column: MySqlColumn) -> str:
 
 
 def _escaped(label: str) -> str:
-    """The label as both servers write it, whatever the sql_mode; `parse_column_type` reads it."""
+    """Escape a label as both servers do, whatever the sql_mode; `parse_column_type` reads it back."""
     for letter, escape in (("\\", "\\\\"), ("'", "''"), ("\0", "\\0"), ("\n", "\\n"), ("\r", "\\r")):
         label = label.replace(letter, escape)
     return label
@@ -156,7 +156,7 @@ _WITH_LETTERS_BEYOND = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb180
 
 
 def doubtful_labels(table: MySqlTable) -> tuple[str, ...]:
-    """ENUM and SET columns with a `?` in a label, which may be how a server shows a letter beyond U+FFFF."""
+    """Return ENUM and SET columns with a `?` in a label, which may stand for a character beyond U+FFFF."""
     return tuple(
         column.name
         for column in table.columns
@@ -165,7 +165,10 @@ def doubtful_labels(table: MySqlTable) -> tuple[str, ...]:
 
 
 def difference(known: MySqlTable, found: MySqlTable | None) -> str:
-    """Why rows of the two would not be read alike, empty when they are. Comments and defaults do not matter."""
+    """Return the reason why rows of the two tables decode differently, empty if they do not.
+
+    Ignores comments and defaults.
+    """
     if found is None:
         return "the table is gone"
     if found.primary_key != known.primary_key:
@@ -180,7 +183,7 @@ def difference(known: MySqlTable, found: MySqlTable | None) -> str:
 def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
     column = table.columns[index]
     as_boolean = data_type(column, tinyint1_as_boolean=True)
-    # A server shows labels so to whoever asks for a definition; its log has them as they are.
+    # A server shows characters beyond U+FFFF as `?` in definitions; its log has them as they are.
     labels = tuple(BEYOND_UTF8MB3.sub("?", label) for label in column.labels)
-    charset = None if column.charset == "binary" else column.charset  # states from before have None for labels of bytes
+    charset = None if column.charset == "binary" else column.charset  # older states have None for binary labels
     return column.name, column.type, str(data_type(column)), str(as_boolean), charset, labels

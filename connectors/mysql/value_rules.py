@@ -1,4 +1,4 @@
-"""How a pipeline wants values that a table can have in more than one way."""
+"""Rules for values that a pipeline can represent in more than one way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueRules:
-    """Rules for values, of the log's rows and of copied ones.
+    """Rules for values of logged and of copied rows.
 
     Attributes:
-        tinyint1_as_boolean: TINYINT(1) becomes BOOLEAN.
-        strict_dates: zero and invalid dates are refused; else they become NULL and are counted.
-        replaces_text: bytes that their character set does not have become U+FFFD and are counted, but for keys; else
-            they are refused.
+        tinyint1_as_boolean: read TINYINT(1) as BOOLEAN.
+        strict_dates: refuse zero and invalid dates; else they become NULL and are counted.
+        replaces_text: replace bytes that are invalid in their character set with U+FFFD and count them, except in keys;
+            else refuse them.
     """
 
     tinyint1_as_boolean: bool = False

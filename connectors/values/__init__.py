@@ -1,1 +1,1 @@
-"""Rows written down in a file or in the pipeline itself: the smallest source and sink, and the folder to copy."""
+"""Rows written in a file or in the pipeline itself: the smallest source and sink, a template for new connectors."""

@@ -11,7 +11,7 @@ _METADATA = ("op_ts", "sequence")
 
 
 class ValuesSourceOptions(SourceOptions):
-    """Reads schema changes and row images that are written down: in a JSON-lines file, or in the pipeline file."""
+    """Reads schema changes and row images from a JSON-lines file or from the pipeline file itself."""
 
     implementation: ClassVar[str] = "connectors.values.source:ValuesSource"
     namespaces: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class ValuesSourceOptions(SourceOptions):
         return tuple(name.strip() for name in (self.metadata_list or "").split(",") if name.strip())
 
     def problems(self) -> Iterator[Remark]:
-        """The lines come from one place."""
+        """Report unknown metadata names, and `path` and `rows` given together or not at all."""
         for name in self.metadata_names():
             if name not in _METADATA:
                 yield Remark("metadata.list", f"no metadata named {name!r}", f"known: {', '.join(_METADATA)}")

@@ -1,9 +1,8 @@
 """The values sink: schema changes and row images as JSON lines, to a file exactly once, or to the terminal.
 
-Rows are staged as lines, one file per task. `committed.json` in the sink's state folder says up to which byte the
-output is good and which batch was last: whatever stands behind that byte is left over from a crash and is cut off
-before anything is written again. On the terminal nothing can be cut off: a batch that was under way during a crash may
-be printed twice there.
+Rows are staged as lines, one file per task. `committed.json` in the sink's state folder records the committed length of
+the output in bytes, and the last batch. Bytes after that length are left over from a crash and are cut off before the
+next write. Terminal output cannot be cut off: a batch in flight during a crash may be printed twice.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NOTE = "committed.json"
 
 @dataclass(frozen=True, slots=True)
 class _Committed:
-    """The part of the output that is good: `length` bytes, batch `batch`, and the schema changes applied after it."""
+    """The committed part of the output: `length` bytes, up to batch `batch`, and a digest of later schema changes."""
 
     length: int
     batch: int = -1
@@ -40,7 +39,7 @@ class _Committed:
 
 
 class ValuesSink(Sink):
-    """Appends to one file. Picklable; holds nothing open."""
+    """Appends to one file. Picklable; keeps no file open."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
     keyless: ClassVar[KeylessRows] = KeylessRows.CHANGES
@@ -49,7 +48,7 @@ class ValuesSink(Sink):
         self._path, self._store = options.path, context.store
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Write a line for each schema change, unless these were the last thing written. Driver."""
+        """Write one line per schema change, unless the same changes were the last thing written. Driver."""
         text = "".join(map(change_line, changes))
         digest = hashlib.sha256(text.encode()).hexdigest()
         committed = self._committed()
@@ -77,7 +76,7 @@ class ValuesSink(Sink):
         ]  # fmt: skip
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Append the staged lines in log order, unless the batch is in already. Driver."""
+        """Append the staged lines in log order, unless the batch is committed already. Driver."""
         committed = self._committed()
         if batch > committed.batch:
             names = dict.fromkeys(handle.handle for handle in prepared)
@@ -100,7 +99,7 @@ class ValuesSink(Sink):
             raise StateError(f"staged rows cannot be read: {error.strerror}", where=str(path), hint=RESTORE) from error
 
     def _committed(self) -> _Committed:
-        """The note on what is good. The first note is made here, before the first byte is written."""
+        """Read `committed.json`. Creates it on first use, before any byte is written."""
         note = self._store.read_json(_NOTE)
         if note is None:
             path = Path(self._path)

@@ -1,4 +1,4 @@
-"""The values source: schema changes and row images written down in a file or in the pipeline itself."""
+"""The values source: schema changes and row images written in a file or in the pipeline itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ValuesSource(LineSource):
         return {**super().__getstate__(), "_options": self._options}
 
     def lines(self) -> Iterator[tuple[str, object]]:
-        """Where each line stands, and its JSON value."""
+        """Yield the location and the JSON value of each line."""
         if self._options.rows is not None:
             yield from ((f"source.rows[{number}]", row) for number, row in enumerate(self._options.rows))
             return

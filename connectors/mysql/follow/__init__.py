@@ -1,1 +1,1 @@
-"""Follows the log ahead of the batches, cuts it into segments, and goes on with another server."""
+"""Follows the log ahead of the batches, splits it into segments, and continues on another server."""

@@ -1,4 +1,4 @@
-"""When a pipeline has caught up with a log: the one rule for bounded runs, the lag and `cdc verify`. Pure."""
+"""The rule for when a pipeline has caught up with a log: for bounded runs, the lag and `cdc verify`. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from connectors.mysql.server.positions import LogPosition
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A stretch of log that was looked through, from where a pipeline is on.
+    """A stretch of log that was examined, starting at a pipeline's position.
 
     Attributes:
-        upto: behind all that was looked at.
-        waiting: something in it still has to be delivered. What names none of the captured tables does not, whatever
-            its size, and however many files it takes.
+        upto: end of the examined log.
+        waiting: something in it is not delivered yet. Log without captured tables does not count, whatever its size and
+            number of files.
     """
 
     upto: LogPosition
     waiting: bool
 
     def caught_up(self, end: LogPosition) -> bool:
-        """Whether the pipeline has all that the log holds up to `end`."""
+        """Return whether the pipeline has everything that the log holds up to `end`."""
         return not self.waiting and self.upto >= end

@@ -1,8 +1,8 @@
-"""Whether the next file of a log goes on where the one before ended. Stream reader process.
+"""Checks that the next file of a log continues where the previous one ended. Stream reader process.
 
-Each file begins with the transactions that the server logged before it (PREVIOUS_GTIDS, MariaDB's GTID_LIST). One that
-is neither done at the start nor came since was logged into a file that is not among the server's any more. Its rows
-would be missing without a word.
+Each file begins with the transactions that the server logged before it (PREVIOUS_GTIDS, MariaDB's GTID_LIST). A
+transaction listed there that was neither committed at the start nor read since was logged in a file that the server no
+longer has. Its rows would be silently lost.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.positions import file_number
 
 _MOST_RUNS = 10_000
-"""So many are kept until they are put together."""
+"""Number of GTID runs collected before they are merged."""
 
 
 class Continuity:
-    """Remembers what a log has brought since a position at which `done` was done; nothing where that is None.
+    """Collects the transactions of a log since a position at which `done` was committed; nothing if that is None.
 
     Attributes:
-        opened: files that began since, with the second in which the server opened them.
+        opened_files: files that began since, with the second in which the server opened them.
     """
 
     def __init__(self, done: str | None) -> None:
@@ -38,19 +38,19 @@ class Continuity:
 
     @property
     def executed_gtids(self) -> str | None:
-        """The transactions that are done by now; None when that is not known."""
+        """The transactions committed so far; None when unknown."""
         self._gather()
         return self._done
 
     def add(self, runs: Iterable[Any]) -> None:
-        """Transactions that came, as segments have them."""
+        """Add transactions, in the form of segments."""
         if self._done is not None:
             self._runs += runs
             if len(self._runs) > _MOST_RUNS:
                 self._gather()
 
     def next_file(self, before: str, buffer: ReceiveBuffer) -> None:
-        """A file has ended, the buffer is the first one of the next. Raises PositionLost."""
+        """Handle the end of a file; the buffer is the first one of the next. Raises PositionLost."""
         if buffer.file_number <= file_number(before):
             raise PositionLost(
                 f"the log goes on in {buffer.file} behind {before}: the name of the server's log files was changed "
@@ -62,7 +62,10 @@ class Continuity:
             self.opened_files[buffer.file] = int(buffer.commit_ms[0]) // 1000
 
     def check(self, buffer: ReceiveBuffer) -> None:
-        """Look for what the buffer's file begins with, ahead of its transactions. Raises PositionLost, CorruptLog."""
+        """Check the GTID list at the beginning of the buffer's file, before its transactions.
+
+        Raises PositionLost, CorruptLog.
+        """
         lists = np.flatnonzero((buffer.type == events.PREVIOUS_GTIDS) | (buffer.type == events.MARIADB_GTID_LIST))
         for index in map(int, lists):
             if self.executed_gtids is None:
@@ -82,7 +85,7 @@ class Continuity:
         return before.minus(GtidSet.parse(self._done or ""))
 
     def _missing_mariadb(self, buffer: ReceiveBuffer, index: int) -> MariaDbGtid:
-        """The list's last transaction of each domain is the one that came last."""
+        """Return missing transactions; the last one listed for a domain is the newest."""
         before = MariaDbGtid().add_all(parse_gtid_list(buffer, index))
         return MariaDbGtid.parse(self._done or "").lacking(before)
 

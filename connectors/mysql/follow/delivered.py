@@ -1,8 +1,8 @@
-"""How much another tool has delivered of the transaction that its position is in, so that none of it comes twice.
+"""Determines how much of its current transaction another tool has delivered, so that nothing is delivered twice.
 
-Debezium, and Flink CDC, which has its reader, store the begin of the transaction of the last message, with the number
-of events since and of rows of the event behind these. So a tool that is idle has stored the place before a transaction
-that it has delivered whole.
+Debezium, and Flink CDC, which uses its reader, store the begin of the transaction of the last message, with the number
+of events since and of rows of the next event. So an idle tool has stored the position before a transaction that it has
+delivered completely.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _OLD_IMAGE = int(RowKind.UPDATE_BEFORE)
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction with rows, as far as another tool has it.
+    """A transaction with rows, and how far another tool has delivered it.
 
     Attributes:
         gtid: empty without one.
         end: where the next one begins.
         gtids: the same as runs, for sets.
-        last: where the last event ends of which it has rows; None when that is not known.
+        last: end of the last event with delivered rows; None when unknown.
     """
 
     gtid: str
@@ -47,7 +47,7 @@ class Transaction:
 
 
 def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: DeliveredPart) -> Transaction | None:
-    """The transaction that begins there; None where none with rows does. Reads it. Raises SourceUnavailable."""
+    """Read the transaction that begins there; None if none with rows does. Raises SourceUnavailable."""
     gtid, runs, meant = "", list[tuple[object, ...]](), list[int]()
     number, statements, before, mariadb = -1, 0, -1, False
     for buffer, index in _events(open_stream, begin):
@@ -58,9 +58,9 @@ def transaction_at(open_stream: OpenStream, begin: LogPosition, inside: Delivere
             gtid = str(parse_gtid(buffer, index))
             runs += [*mariadb_gtid_runs(buffer, index, index + 1), *gtid_runs(buffer, index, index + 1)]
             mariadb = kind == events.MARIADB_GTID
-            number = int(mariadb)  # its GTID is the begin; behind MySQL's there is a BEGIN, which is number 0
+            number = int(mariadb)  # its GTID is the begin; MySQL's is followed by a BEGIN, which is number 0
             continue
-        if number < 0 or kind == events.MARIADB_ANNOTATE_ROWS:  # `statements` has those that other tools may count
+        if number < 0 or kind == events.MARIADB_ANNOTATE_ROWS:  # `statements` counts what other tools may count
             continue
         if mariadb and kind == events.TABLE_MAP != before:
             statements += 1
@@ -87,8 +87,10 @@ def _events(open_stream: OpenStream, begin: LogPosition) -> Iterator[tuple[Recei
 
 
 def _is_meant(buffer: ReceiveBuffer, index: int, numbers: Container[int], inside: DeliveredPart) -> bool:
-    """Whether it may be the event of the last row. A tool that asks MariaDB for the text of statements (Debezium with
-    `include.query`) counts one event more for each that has one.
+    """Return whether it may be the event of the last row.
+
+    A tool that requests the text of statements from MariaDB (Debezium with `include.query`) counts one more event for
+    each.
     """
     if inside.begin is not None:
         return begin_of(buffer, index).position == inside.begin
@@ -97,14 +99,14 @@ def _is_meant(buffer: ReceiveBuffer, index: int, numbers: Container[int], inside
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The rows of a transaction by table: those that another tool has, and those that it has not."""
+    """The rows of a transaction by table: those that another tool has delivered, and the missing ones."""
 
     delivered: Counter[TableId]
     missing: Counter[TableId]
 
 
 def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: DeliveredPart) -> Rest:
-    """Rows of captured tables before and behind the last that was delivered; `last` is its event's sequence."""
+    """Count rows of captured tables before and after the last delivered one; `last` is its event's sequence."""
     delivered, missing, of_event = Counter[TableId](), Counter[TableId](), 0
     for block in blocks:
         new = block.kinds.to_numpy() != _OLD_IMAGE
@@ -123,10 +125,10 @@ def behind_delivered(
     open_stream: OpenStream,
     read: Callable[[MySqlOffset, MySqlOffset], Iterable[ChangeBlock]],
 ) -> tuple[MySqlOffset, str]:
-    """Where a pipeline goes on, and the words about what comes again: behind the transaction when all of its rows are
-    delivered, else at its begin.
+    """Return where a pipeline continues, and a text about repeated rows.
 
-    `read` gives the rows between two offsets. Raises SourceError when the position is of another server.
+    It continues after the transaction if all of its rows are delivered, else at its begin. `read` returns the rows
+    between two offsets. Raises SourceError when the position is of another server.
     """
     found = transaction_at(open_stream, begin.position, inside)
     name = "" if found is None else found.gtid or f"the one at {begin.position}"

@@ -1,7 +1,7 @@
-"""Going on with another server: where its log stands behind the transactions that the pipeline has done.
+"""Continues on another server: finds the position in its log after the pipeline's committed transactions.
 
-Positions belong to one server. A batch is planned on one server, so moving to another is a batch of its own: it holds
-no rows, its start has the old server's position and its end the new one's, the GTIDs are the same in both.
+Positions belong to one server. A batch is planned on one server, so a move is a batch of its own: it holds no rows, its
+start has the old server's position and its end the new one's, with the same GTIDs.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """A position in a server's log and what is done there: everything before it, and nothing behind it."""
+    """A position in a server's log with its GTIDs: everything before it, and nothing after it."""
 
     position: LogPosition
     gtids: str
 
 
 def offset_on_new_server(start: MySqlOffset, streams: Streams, captures: Callable[[TableId], bool]) -> MySqlOffset:
-    """The offset on the server that is there now, for an offset on another one. Stream reader; repeatable.
+    """Translate an offset of another server to the current server. Stream reader; repeatable.
 
     Raises:
-        SourceUnavailable: that server lacks transactions that are done; it may still receive them.
-        AnotherServer: the server changed once more meanwhile.
-        PositionLost: it has purged transactions that are not done.
-        UnsupportedChange: its log has the transactions in an order in which no position parts done from not done.
-        SourceError: there are no GTIDs to find the place by, or the server cannot be captured from.
+        SourceUnavailable: the server lacks committed transactions; it may still receive them.
+        AnotherServer: the server changed again meanwhile.
+        PositionLost: it has purged transactions that are not committed by the pipeline.
+        UnsupportedChange: in the order of its log, no position separates committed from other transactions.
+        SourceError: there are no GTIDs to find the position by, or the server cannot be captured from.
     """
     with streams.session() as connection:
         info, where = check_server(connection, captures), where_of(connection)
@@ -57,7 +57,7 @@ def offset_on_new_server(start: MySqlOffset, streams: Streams, captures: Callabl
     open_stream = partial(streams.at, server=info.identity)
     place = find_resume_point(info, done, where, open_stream, partial(streams.after, server=info.identity), captures)
     ahead = start.files_ahead + file_number(start.position.file) + 1 - file_number(place.position.file)
-    least = start.files_ahead + 1 if info.identity == start.server else 0  # a move is known by the one or the other
+    least = start.files_ahead + 1 if info.identity == start.server else 0  # a move is recognized by either field
     return replace(
         start, position=place.position, gtids=place.gtids, server=info.identity, files_ahead=max(ahead, least)
     )
@@ -71,10 +71,10 @@ def find_resume_point(
     open_after: Callable[[str], BinlogStream],
     captures: Callable[[TableId], bool],
 ) -> ResumePoint:
-    """Where the log goes on behind the transactions in `done`, all of which the server has.
+    """Find where the log continues after the transactions in `done`, all of which the server has.
 
-    Transactions that are not done may stand before done ones, such as those an administrator made on a replica. When
-    none of them concerns a captured table they count as done from here on. Raises UnsupportedChange otherwise.
+    Transactions not in `done` may precede some in `done`, such as those made by an administrator on a replica. If none
+    of them concerns a captured table, they count as done from here on; otherwise raises UnsupportedChange.
     """
     first = first_after(open_after(done), log_end(info))
     before = _with_purged(gtids_at(open_stream, first), info)
@@ -95,12 +95,12 @@ def find_resume_point(
 
 
 def _with_purged(before: str, info: ServerInfo) -> str:
-    """A log that was started over under another name does not say what the old one had."""
+    """Add purged transactions: a log restarted under another name does not list those of the old one."""
     return before if info.mariadb else str(GtidSet.parse(before).union(GtidSet.parse(info.purged)))
 
 
 def _check_nothing_is_missing(done: str, before: str, at: LogPosition, where: str, *, mariadb: bool) -> None:
-    """Raises PositionLost for transactions that count as done at a place of the log, and are not in it before that."""
+    """Raise PositionLost for transactions that count as done at a position but are not in the log before it."""
     missing: Gtids = (
         MariaDbGtid.parse(done).lacking(MariaDbGtid.parse(before)) if mariadb else lacking(done, before, mariadb=False)
     )
@@ -112,7 +112,7 @@ def _check_nothing_is_missing(done: str, before: str, at: LogPosition, where: st
 def _behind_the_last(
     late: GtidRange, first: LogPosition, where: str, open_stream: OpenStream
 ) -> tuple[LogPosition, list[Gtid]]:
-    """Where the last transaction of `late` ends, and those from `first` to there that are not of it."""
+    """Return the end of the last transaction of `late`, and the other transactions from `first` up to it."""
     mixed: list[Gtid] = []
     end = first
     for buffer in whole_log(open_stream(first, True)):
@@ -136,7 +136,7 @@ def _concerned(
     open_stream: OpenStream,
     captures: Callable[[TableId], bool],
 ) -> set[TableId]:
-    """Captured tables that the transactions `mixed` between two positions write to or change."""
+    """Return captured tables that the transactions `mixed` between two positions write to or change."""
     from connectors.mysql.follow.segmenter import Segmenter
 
     chosen = frozenset(mixed)

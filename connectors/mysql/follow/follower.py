@@ -21,19 +21,19 @@ from connectors.mysql.server.same_server import AnotherServer
 READ_S = 0.5
 
 QUIET_S = 10.0
-"""Transactions that concern no captured table move the offset forward this often, instead of making empty batches."""
+"""Interval at which transactions without captured tables advance the offset, instead of making empty batches."""
 
 
 class Follower(threading.Thread):
-    """Reads the log through a segmenter into a queue of segments; reconnects while the server is away.
+    """Reads the log through a segmenter into a queue of segments; reconnects while the server is down.
 
     Args:
-        open_stream: see `OpenStream`; raises SourceUnavailable while the server is away.
-        segmenter: told of every buffer; knows the position to continue at.
-        until: stop behind this position instead of following for ever (a bounded run).
-        retry: how long the server may be away.
-        ahead_bytes: how much log may wait in the queue; beyond it the server is not read from.
-        behind: is told how far the log was read, again and again while there is more of it.
+        open_stream: see `OpenStream`; raises SourceUnavailable while the server is down.
+        segmenter: receives every buffer; knows the position to continue at.
+        until: stop after this position instead of following forever (a bounded run).
+        retry: how long the server may be down.
+        ahead_bytes: how much log may wait in the queue; beyond that, reading pauses.
+        behind: called regularly with the position read while there is more log.
     """
 
     def __init__(
@@ -65,34 +65,33 @@ class Follower(threading.Thread):
 
     @property
     def opened_files(self) -> dict[str, int]:
-        """Files that began since the start, with the second in which the server opened them; what is noted is taken out
-        by whoever notes it."""
+        """Files begun since the start, with the second of their creation by the server; callers remove noted ones."""
         return self._segmenter.opened_files
 
     @property
     def position_read(self) -> LogPosition:
-        """How far the log was read."""
+        """The position up to which the log was read."""
         return self._segmenter.position_read
 
     @property
     def executed_gtids(self) -> str | None:
-        """The GTIDs that were read; None when they are not known."""
+        """The GTIDs that were read; None when unknown."""
         return self._segmenter.executed_gtids
 
     @property
     def prepared(self) -> bool:
-        """Whether what was read had prepared XA transactions."""
+        """Whether the log read so far had prepared XA transactions."""
         return self._segmenter.prepared
 
     @property
     def relevant(self) -> bool:
-        """Whether something was read ahead that concerns captured tables."""
+        """Whether the queue has log that concerns captured tables."""
         with self._changed:
             return self._queue.relevant
 
     @property
     def progress(self) -> Looked:
-        """How far the log was read behind the last batch that was taken."""
+        """How far the log was read beyond the last batch taken."""
         return Looked(self.position_read, self.relevant or self._segmenter.holds_rows)
 
     @property
@@ -106,10 +105,10 @@ class Follower(threading.Thread):
         return self._queue.transactions
 
     def poll(self, limits: Limits | None, wait_s: float) -> list[Segment]:
-        """The segments of the next batch; empty when nothing came in time (a bounded follower waits for its end).
+        """Return the segments of the next batch; empty when none arrived in time (a bounded run waits for its end).
 
-        Raises what stopped the thread, once everything read before was taken; AnotherServer at once, as what waits
-        has positions on a server that is gone.
+        Raises the error that stopped the thread once everything read before is taken; AnotherServer at once, as the
+        queue has positions of a server that is no longer there.
         """
         deadline = self._clock() + wait_s
         with self._changed:
@@ -130,12 +129,12 @@ class Follower(threading.Thread):
     def _ready(self) -> bool:
         if self._queue.relevant or self._finished or self._stopped or self._error is not None:
             return True
-        if self._queue.bytes > self._ahead_bytes:  # the thread waits for room
+        if self._queue.bytes > self._ahead_bytes:  # the thread is waiting for room
             return True
         return len(self._queue) > 0 and self._clock() - self._quiet_since >= QUIET_S
 
     def stop(self) -> None:
-        """End the thread at its next step; it does not wait for the server."""
+        """Stop the thread at its next step, without waiting for the server."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -143,10 +142,10 @@ class Follower(threading.Thread):
                 self._stream.interrupt()
 
     def run(self) -> None:
-        """The thread: follow until stopped, finished or failed."""
+        """Run the thread: follow until stopped, finished or failed."""
         try:
             self._follow()
-        except Exception as error:  # noqa: BLE001 - handed to the caller of `take`
+        except Exception as error:  # noqa: BLE001 - handed to the caller of `poll`
             self._fail(error)
         with self._changed:
             self._finished = self._finished or self._error is None
@@ -171,7 +170,7 @@ class Follower(threading.Thread):
                     raise
 
     def _read(self, stream: BinlogStream) -> None:
-        """Read until stopped or behind `until`. Raises as BinlogStream.read."""
+        """Read until stopped or past `until`. Raises as BinlogStream.read."""
         self.note = ""
         with self._changed:
             self._stream = stream
@@ -201,7 +200,7 @@ class Follower(threading.Thread):
             self._look()
 
     def _wait_for_room(self) -> bool:
-        """Whether the queue has room, after a moment's wait for it."""
+        """Wait briefly for room in the queue; returns whether there is any."""
         with self._changed:
             return self._changed.wait_for(lambda: self._stopped or self._queue.bytes <= self._ahead_bytes, READ_S)
 
@@ -212,9 +211,9 @@ class Follower(threading.Thread):
         return self._until is not None and self._segmenter.has_read(self._until)
 
     def _check_end(self, sent: LogPosition) -> None:
-        """Raise SourceUnavailable where the server has ended the log before the end that it has named.
+        """Raise SourceUnavailable if the server ended the log before the end that it had announced.
 
-        `sent`: how far it came. It may pass over events for us, so the last that was read need not be at the end.
+        `sent`: how far it came. It may skip events for us, so the last one read need not be at the end.
         """
         if self._until is not None and not self._has_reached_end() and sent < self._until:
             raise SourceUnavailable(f"the server ended its log at {sent}, before its end at {self._until}")

@@ -1,13 +1,13 @@
-"""Positions that other tools keep, as text: Debezium, Flink CDC, Canal, Maxwell; and those of this one. Pure.
+"""Parses positions stored by other tools, as text: Debezium, Flink CDC, Canal, Maxwell; and by this one. Pure.
 
 | tool | text | what it means |
 |---|---|---|
-| Debezium | the value of a Kafka Connect offset, in whatever | begin of the transaction under way, GTIDs before it |
+| Debezium | the value of a Kafka Connect offset, in any text | begin of the current transaction, GTIDs before it |
 | Debezium | change messages of its topics | the rows event of the last one, and its row in it |
 | Flink CDC | the offset as JSON, or as `{file=..., pos=...}` in a log line | the same |
-| Canal | `meta.dat`, or a cursor of ZooKeeper | begin of the last event that was acknowledged |
-| Maxwell | a row of `maxwell.positions` as JSON or of `mysql -E` | end of the last transaction that was sent |
-| cdc | an offset as JSON, as a refused state directory shows it | end of the last transaction that was decided |
+| Canal | `meta.dat`, or a cursor of ZooKeeper | begin of the last acknowledged event |
+| Maxwell | a row of `maxwell.positions` as JSON or of `mysql -E` | end of the last transaction sent |
+| cdc | an offset as JSON, as shown for a refused state directory | end of the last transaction decided |
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _FIELDS = {
     "Canal": ("journalName", "position"), "cdc": ("file", "position"), "Maxwell": ("binlog_file", "binlog_position"),
     "Debezium": ("file", "pos"),
 }  # fmt: skip
-"""By tool, the names of file and position. Flink CDC's are Debezium's, with a kind beside them."""
+"""Names of file and position by tool. Flink CDC's are Debezium's, plus a kind."""
 _HINT = "docs/migrate.md has the text that each tool's position is taken from"
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredPart:
-    """The part that a tool has delivered of the transaction that its position is in.
+    """The delivered part of a tool's current transaction.
 
     Attributes:
-        rows: so many of one event; of what is before it, all.
-        events: the number of that event, counted from the begin of the transaction; of no meaning beside `begin`.
-        begin: where that event begins in its file; None where it is only counted.
-        gtid: of the transaction; empty where it is not named.
+        rows: delivered rows of one event; all events before it are delivered.
+        events: the number of that event, counted from the begin of the transaction; unused if `begin` is given.
+        begin: where that event begins in its file; None if it is only counted.
+        gtid: of the transaction; empty if unknown.
     """
 
     rows: int
@@ -54,10 +54,10 @@ class ForeignPosition:
     """The position of another tool.
 
     Attributes:
-        tool: whose text it is, for messages.
-        at: a position in the server's log; it may be inside a transaction. None when there are GTIDs alone.
-        gtids: transactions that are through; empty when the tool keeps none.
-        inside: what is delivered behind that; None for nothing.
+        tool: the tool, for messages.
+        at: a position in the server's log, possibly inside a transaction. None with GTIDs alone.
+        gtids: committed transactions; empty when the tool stores none.
+        inside: the part delivered after that; None for nothing.
     """
 
     tool: str
@@ -67,15 +67,15 @@ class ForeignPosition:
 
     @property
     def is_message(self) -> bool:
-        """Whether it was taken from a change message."""
+        """Whether it comes from a change message."""
         return self.inside is not None and self.inside.begin is not None
 
 
 def parse_position(text: str) -> ForeignPosition:
-    """The position in a text. Raises SourceError for one that has none, or several, or that is inside a snapshot."""
+    """Find the position in a text. Raises SourceError for no position, several, or one inside a snapshot."""
     found = list(dict.fromkeys(position for fields in _objects(text) if (position := _position(fields)) is not None))
     messages = [one for one in found if one.is_message]
-    if messages:  # of several topics, perhaps: all come from one log
+    if messages:  # possibly of several topics, but all from one log
         return max(messages, key=_order)
     if not found:
         raise SourceError("this is no position of a tool that is known", where="cdc import", hint=_HINT)
@@ -86,7 +86,7 @@ def parse_position(text: str) -> ForeignPosition:
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Everything in a text that has named values, whatever is around it."""
+    """Yield all objects with named values in a text, whatever is around them."""
     for match in _OBJECT.finditer(text):
         try:
             yield json.loads(match[0])
@@ -119,7 +119,7 @@ def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
 
 
 def _of_message(source: Mapping[str, Any]) -> ForeignPosition | None:
-    """The place of a change message, by its `source`; None for one that is about no row, or of a snapshot."""
+    """Return the position of a change message from its `source`; None for one without a row, or of a snapshot."""
     snapshot = str(source.get("snapshot", "false")).lower()
     if not source.get("table") or snapshot not in ("false", "null", "none", ""):
         return None
@@ -140,12 +140,12 @@ def _order(message: ForeignPosition) -> tuple[LogPosition, int]:
 
 
 def _count(value: object) -> int:
-    """0 for what is no count."""
+    """Parse a count; 0 for anything else."""
     return int(str(value)) if re.fullmatch(r"[0-9]{1,18}", str(value)) else 0
 
 
 def _parse_integer(value: object) -> int:
-    """Raises ValueError for what is no number of a byte."""
+    """Parse a byte offset. Raises ValueError for anything else."""
     if not re.fullmatch(r"[0-9]{1,20}", str(value)):
         raise ValueError(repr(value))
     return int(str(value))

@@ -1,4 +1,4 @@
-"""Another tool's position as a place of this server's log. Driver, for `cdc import`."""
+"""Translates another tool's position to this server's log. Driver, for `cdc import`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A place of the log.
+    """A position to start at.
 
     Attributes:
-        tool: that has stored it.
-        options: the fields of the source's options that begin there.
-        notes: for the user, behind the place.
-        inside: what the tool has delivered behind that place; None where it does not say so.
+        tool: the tool that stored it.
+        options: fields of the source's options that start there.
+        notes: text for the user, after the position.
+        inside: what the tool has delivered after that position; None if it does not say.
     """
 
     tool: str
@@ -43,7 +43,7 @@ class Imported:
 
 
 def import_position(position: str, streams: Streams) -> Imported:
-    """The place that another tool's stored position means. Raises SourceError, PositionLost."""
+    """Resolve another tool's stored position. Raises SourceError, PositionLost."""
     found = parse_position(position)
     more: dict[str, object] = {"startup_mode": "specific-offset", "specific_offset_gtid_set": None}
     notes = ""
@@ -65,7 +65,7 @@ def import_position(position: str, streams: Streams) -> Imported:
 
 
 def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition | None) -> str:
-    """The words about a file and position that are no place of this server, though it has the GTIDs beside them."""
+    """Return a note about a file and position that do not exist on this server, although it has the GTIDs."""
     try:
         if at is not None:
             check_file_position(session, info, at)
@@ -75,9 +75,9 @@ def _contradiction(session: MySqlConnection, info: ServerInfo, at: LogPosition |
 
 
 def align_position(open_stream: OpenStream, at: LogPosition) -> LogPosition:
-    """The last place up to `at` where no transaction is under way. Reads the file. Raises SourceUnavailable.
+    """Return the last position up to `at` outside of transactions. Reads the file. Raises SourceUnavailable.
 
-    `at` itself when a transaction begins there or the file ends there.
+    Returns `at` itself when a transaction begins there or the file ends there.
     """
     found, last = LogPosition(at.file), 4
     for buffer in whole_log(open_stream(LogPosition(at.file), True)):

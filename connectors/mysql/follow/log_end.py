@@ -1,4 +1,4 @@
-"""How far a reader is behind the end of the server's log: the server is asked now and then, only while it is behind."""
+"""The distance of a reader from the end of the server's log; queries the server now and then, only while behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connectors.mysql.server.server_info import end_of_log
 log = logging.getLogger(__name__)
 
 ASK_S = 10.0
-"""The server is asked this often at most."""
+"""Minimum interval between queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class ServerLogEnd:
     """The end of a server's log at one moment.
 
     Attributes:
-        executed: MySQL's GTID set there; empty where the log has none, and on MariaDB.
-        files: the log's files with their sizes; empty when nobody had to know.
+        executed: MySQL's GTID set there; empty if the log has none, and on MariaDB.
+        files: the log's files with their sizes; empty when not needed.
     """
 
     at: LogPosition
@@ -33,8 +33,8 @@ class ServerLogEnd:
     files: tuple[BinlogFile, ...] = ()
 
     def bytes_behind(self, here: LogPosition) -> int:
-        """Bytes of the log from there to the end."""
-        if here >= self.at:  # the log has grown since, perhaps into another file
+        """Bytes of the log from `here` to the end."""
+        if here >= self.at:  # the log has grown since, perhaps into a new file
             return 0
         first, last = file_number(here.file), file_number(self.at.file)
         if first == last:
@@ -44,14 +44,14 @@ class ServerLogEnd:
         return max(0, sum(file.size for file in between) - skipped + self.at.position)
 
     def transactions_behind(self, done: str | None) -> int | None:
-        """Transactions that are in the log and not in `done`; None where they have no GTIDs to tell."""
+        """Number of transactions in the log but not in `done`; None without GTIDs."""
         if done is None or not self.executed:
             return None
         return GtidSet.parse(self.executed).minus(GtidSet.parse(done)).count()
 
 
 class LogEnd:
-    """Asks for it. `look` is called by one thread; `found`, what it saw last, is read by any."""
+    """Queries the end of the log. `look` is called by one thread; its last result `found` is read by any."""
 
     def __init__(self, session: Callable[[], MySqlConnection], clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock = session, clock
@@ -59,9 +59,9 @@ class LogEnd:
         self.found: ServerLogEnd | None = None
 
     def look(self, here: LogPosition) -> None:
-        """Ask, when it is time to. `here` is how far the log was read.
+        """Query the server if the interval has passed. `here` is the position read so far.
 
-        A server that does not answer is left to the one who reads its log: what was found before is let go.
+        A server that does not answer is left to the log reader to handle; the previous result is dropped.
         """
         if self._clock() < self._next_s:
             return

@@ -1,9 +1,9 @@
-"""Whether a server's log is still the one that was read. When the server opened the file in which a pipeline stands is
-kept in `opened.json` of the source's folder.
+"""Checks that a server's log is still the one that was read.
 
-A server that resets its log begins again with the same file names, and GTIDs count from 1 again. Once as much is
-written as before, a position of the old file may be one of the new file too, with other transactions before it; only
-the moment at which the file was opened tells the two apart. Stream reader process.
+The time at which the server opened the pipeline's current file is stored in `opened.json` of the source's folder. A
+server that resets its log reuses the same file names, and GTIDs count from 1 again. Once as much is written as before,
+a position of the old file may also exist in the new file, with other transactions before it; only the time at which the
+file was opened distinguishes the two. Stream reader process.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ def check_log(
     at: LogPosition,
     done: str | None,
 ) -> ServerInfo:
-    """Whether the server's log has what `start` is behind, and goes on at a position, where the transactions `done` are
-    done. Raises SourceError."""
+    """Check that the server's log has everything before `start` and continues at a position where `done` is committed.
+
+    Raises SourceError.
+    """
     with streams.session() as connection:
         info = check_server(connection, captures)
         check_same(connection, start.server)
@@ -44,7 +46,7 @@ def check_log(
         check_same_log(connection, info, at, done)
         unknown = at == start.position and check_same_place(connection, info, at.file, at.position, start.gtids)
     before = _check_opened(store, streams.session, info.identity, at.file)
-    if unknown:  # a log that was reset is told first, and the file of a server that may be another is not noted
+    if unknown:  # raised after the check for a reset log; the file of a possibly different server is not noted
         raise unknown
     if before != at.file:
         note_opened(store, info.identity, at.file, opened_s(streams.session(), at.file))
@@ -52,11 +54,10 @@ def check_log(
 
 
 def _check_opened(store: Store, open_session: Callable[[], MySqlConnection], server: str, file: str) -> str | None:
-    """The file in the note. Raises PositionLost when one that was read before is another of the same name now, and
-    SourceError.
+    """Return the file in the note. Raises SourceError, and PositionLost for a file replaced by one of the same name.
 
-    `file` is one that the server has. A file that comes after the known one takes its place in the note; the known one
-    has to be the same until it is purged, or log was rewritten up to the other since.
+    `file` exists on the server. A file later than the known one replaces it in `opened.json`; the known one must be
+    unchanged until it is purged, or the log was rewritten up to the later file.
     """
     before = store.read_json(FILE_NAME, hint=_REMOVE)
     if before is None or before.get("server") != server:
@@ -74,7 +75,7 @@ def _has(connection: MySqlConnection, file: str) -> bool:
 
 
 def _check_same(connection: MySqlConnection, before: Mapping[str, Any]) -> None:
-    """Uses the connection up."""
+    """Compare the time at which a file was opened. Closes the connection."""
     where, file = where_of(connection), before["file"]
     if opened_s(connection, file) != before["opened"]:
         raise PositionLost(
@@ -85,10 +86,10 @@ def _check_same(connection: MySqlConnection, before: Mapping[str, Any]) -> None:
 
 
 def note_opened(store: Store, server: str, file: str, seconds: int) -> None:
-    """A reader has come to the beginning of a file that the server opened then. Repeatable."""
+    """Record the time at which the server opened a file that a reader has reached. Repeatable."""
     store.write_json(FILE_NAME, {"server": server, "file": file, "opened": seconds})
 
 
 def forget_opened(store: Store) -> None:
-    """The log that was read is given up: the pipeline goes on behind a gap, perhaps in a file of the same name."""
+    """Forget the log that was read: the pipeline continues after a gap, perhaps in a file of the same name."""
     store.remove(FILE_NAME)

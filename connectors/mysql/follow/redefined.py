@@ -1,4 +1,4 @@
-"""Tables that statements of the log redefine: created, altered, renamed or dropped between two positions."""
+"""Finds tables that logged statements redefine: created, altered, renamed or dropped between two positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from connectors.shared.ddl.statements import (
 
 
 class ChangedTables:
-    """A schema tracker that only remembers which captured tables statements have changed, by the server's names."""
+    """A schema tracker that only collects which captured tables statements have changed, by the server's names."""
 
     entries = 0
 
@@ -47,7 +47,7 @@ class ChangedTables:
                 break
 
     def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
-        """Remember the tables that the statement redefines; the segmenter gets none."""
+        """Collect the tables that the statement redefines; reports none to the segmenter."""
         query = parse_query(buffer, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
@@ -64,16 +64,19 @@ class ChangedTables:
         return known_name(table, self._lower_case_table_names, self._known)
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """Rows redefine nothing."""
+        """Do nothing: rows redefine no table."""
         return frozenset()
 
     def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
-        """Uncertain rows redefine nothing either."""
+        """Do nothing: uncertain rows redefine no table."""
         return True
 
 
 def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableId]:
-    """The tables that a statement creates, alters, renames or drops; `known` are those a dropped database may have."""
+    """Yield tables that a statement creates, alters, renames or drops.
+
+    `known` are those a dropped database may contain.
+    """
     yield from (table for pair in renamed(statement) for table in pair)
     match statement:
         case CreateTableStatement(table=table):
@@ -94,7 +97,7 @@ def changed_between(
     known: Iterable[TableId],
     info: ServerInfo,
 ) -> set[TableId]:
-    """Captured tables that a statement between two positions redefines."""
+    """Return captured tables that a statement between two positions redefines."""
     changes = ChangedTables(captures, known, info)
     changes.look(open_stream, start, end)
     return changes.tables

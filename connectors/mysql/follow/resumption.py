@@ -1,4 +1,4 @@
-"""Going on with a server's log at an offset: the log is checked, its schemas are tracked, a follower reads on.
+"""Resumes a server's log at an offset: checks the log, tracks its schemas, and creates a follower.
 
 Stream reader process.
 """
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from connectors.mysql.schema.tracker import Tracker
 
 AHEAD = 4
-"""Batches that the follower may read ahead."""
+"""Number of batches that the follower may read ahead."""
 
 
 class Resumption:
-    """Makes what a run needs to go on with the log. Messages for the user are added to `notices`."""
+    """Creates the objects with which a run resumes the log. Messages for the user are added to `notices`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Resumption:
         self._notices = notices
 
     def tracker(self, start: MySqlOffset, ordered: frozenset[TableId]) -> tuple[ServerInfo, Tracker]:
-        """The server, whose log has what is before `start`, and a tracker of its schemas that goes on there.
+        """Return the server, checked to have the log before `start`, and a tracker of its schemas from there.
 
         Raises SourceError.
         """
@@ -67,7 +67,7 @@ class Resumption:
         until: LogPosition | None,
         behind: Callable[[LogPosition], None],
     ) -> Follower:
-        """A thread, not started yet, that reads the log from `start` on."""
+        """Return a thread, not started yet, that reads the log from `start` on."""
         from connectors.mysql.follow.follower import Follower
         from connectors.mysql.follow.segmenter import Segmenter
 
@@ -85,18 +85,18 @@ class Resumption:
         )
 
     def offset_on_new_server(self, start: MySqlOffset) -> MySqlOffset:
-        """The same place on another server, which is there now. Raises as `failover.offset_on_new_server`."""
+        """Translate an offset to the current server. Raises as `failover.offset_on_new_server`."""
         from connectors.mysql.follow.failover import offset_on_new_server
 
         return offset_on_new_server(start, self._streams, self._captures)
 
     def note_opened(self, at: MySqlOffset, seconds: int | None) -> None:
-        """The log file of an offset was opened by the server then; None: the file is no new one."""
+        """Record when the server opened the log file of an offset; None: the file is not new."""
         if seconds is not None:
             note_opened(self._store, at.server, at.position.file, seconds)
 
     def _opener(self, start: MySqlOffset, server: str, segmenter: Segmenter) -> OpenStream:
-        """Opens the log; on a server that was away, only where it is still the log that was read."""
+        """Return a function that opens the log; when reconnecting, it checks that it is still the log that was read."""
         opened = False
 
         def open_stream(at: LogPosition, until_end: bool = False) -> BinlogStream:

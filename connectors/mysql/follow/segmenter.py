@@ -1,8 +1,8 @@
-"""Follows the log without looking at rows, and cuts it into segments. Stream reader process.
+"""Follows the log without decoding rows, and splits it into segments. Stream reader process.
 
-Only headers, table ids and statements are read, in vectors over a buffer: thousands of small transactions a second cost
-no Python each. What has to be looked at one by one is rare: statements other than BEGIN and COMMIT, new table ids,
-prepared XA transactions.
+Only headers, table ids and statements are read, vectorized over a buffer, so that thousands of small transactions a
+second cost no Python code each. Few events need individual treatment: statements other than BEGIN and COMMIT, new table
+ids, prepared XA transactions.
 """
 
 from __future__ import annotations
@@ -30,44 +30,47 @@ from connectors.mysql.rows.table_map import table_name
 from connectors.mysql.server.positions import LogPosition
 
 SEGMENT_BYTES = 256 << 10
-"""Where the log comes in bulk a segment is about this big: a batch of a gigabyte is a few thousand of them."""
+"""Approximate size of a segment when the log arrives in bulk: a batch of a gigabyte is a few thousand of them."""
 _NEAR = 16
-"""So many events before a statement are looked at first for its GTID."""
+"""Number of events before a statement that are first searched for its GTID."""
 
 _OUTSIDE = events.FILE_HEADS - {events.FORMAT_DESCRIPTION}
-"""Events at the start of a file, and MariaDB's checkpoint behind a commit: the end of the log, where snapshots may
-stand, can be behind them, and the next transaction come whenever it likes."""
+"""Events at the start of a file, and MariaDB's checkpoint after a commit.
+
+The end of the log, and so the position of a snapshot, can be behind them, and the next transaction may come at any
+time.
+"""
 
 _XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 _ANY_ROWS = 1 << 62
 
 
 class SchemaTracker(Protocol):
-    """The segmenter's reports about schemas; `connectors.mysql.schema.schemas` keeps them."""
+    """Receives the segmenter's reports about schemas; implemented by `connectors.mysql.schema.schemas`."""
 
     @property
     def entries(self) -> int:
-        """Entries in the schema history."""
+        """Number of entries in the schema history."""
 
     def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
-        """A statement that may be DDL: the captured tables it changes, already in the history.
+        """Handle a statement that may be DDL; returns the captured tables it changes, already in the history.
 
-        `gtid` is that of its transaction, empty where there is none.
+        `gtid` is that of its transaction, empty if there is none.
         """
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """Rows of a captured table are coming, under an id not met before: the tables that become known by it."""
+        """Handle a new table id of a captured table, whose rows follow; returns tables that become known by it."""
 
     def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
-        """From here on the log does not tell the rows of these tables; False when not all are re-snapshotted for that.
+        """Mark tables whose rows the log does not determine from here on; returns False unless all are re-snapshotted.
 
-        Where none are given it is not known which they are: those whose snapshot is ordered are taken for them.
+        No tables: they are unknown; those with an ordered snapshot are assumed.
         """
 
 
 @dataclass(slots=True)
 class _Open:
-    """The events read since the last segment."""
+    """Totals of the events read since the last segment."""
 
     bytes: int = 0
     rows: int = 0
@@ -77,14 +80,14 @@ class _Open:
 
 
 class Segmenter:
-    """Turns buffers, in log order, into segments.
+    """Converts buffers, in log order, into segments.
 
     Args:
-        schemas: told of every statement and of every new table id.
+        schemas: receives every statement and every new table id.
         captures: the captured tables.
         file, position: where the first buffer begins.
-        limits: of a batch; a segment exceeds them only where a single transaction does.
-        done: the GTIDs done there; None when they are not known, and no file is checked to follow on the one before.
+        limits: of a batch; a segment exceeds them only if a single transaction does.
+        done: the GTIDs committed there; None when unknown, which disables the check that files follow each other.
     """
 
     def __init__(
@@ -108,26 +111,26 @@ class Segmenter:
         self._in_transaction = self._announced = self._file_begins = False
         self._gtid = ""
         self.prepared = False
-        """Whether the log had prepared XA transactions: what follows cannot be understood without what came before."""
+        """Whether the log had prepared XA transactions: what follows depends on what came before."""
         self._open = _Open()
         self._files = Continuity(done)
 
     @property
     def position_read(self) -> LogPosition:
-        """The end of all that was read."""
+        """The end of the log read so far."""
         return LogPosition(self.file, self.position)
 
     def has_read(self, end: LogPosition) -> bool:
-        """Whether all that the log holds up to there was read.
+        """Return whether all log up to `end` was read.
 
-        The position alone does not tell: events out of one compressed transaction all have the position of its end,
-        and come in several buffers.
+        The position alone does not tell: all events of a compressed transaction have the position of its end, and may
+        come in several buffers.
         """
         return Looked(self.position_read, self._in_transaction).caught_up(end)
 
     @property
     def holds_rows(self) -> bool:
-        """Whether the transaction that is under way has rows of captured tables."""
+        """Whether the current transaction has rows of captured tables."""
         return bool(self._open.tables)
 
     @property
@@ -137,13 +140,13 @@ class Segmenter:
 
     @property
     def executed_gtids(self) -> str | None:
-        """The GTIDs that were read; those of a transaction that is under way are among them."""
+        """The GTIDs that were read, including that of the current transaction."""
         return self._files.executed_gtids
 
     def feed(self, buffer: ReceiveBuffer) -> Iterator[Segment]:
-        """Segments that end in this buffer, in log order.
+        """Yield segments that end in this buffer, in log order.
 
-        Raises SourceError for what cannot be followed, after the segments before it.
+        Raises SourceError for log that cannot be followed, after the segments before it.
         """
         if not len(buffer):
             return
@@ -174,20 +177,22 @@ class Segmenter:
         begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
         self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
-        # A file in which nothing is yet: the one before it may be purged all the same.
+        # Also for a file without transactions yet: the previous one may be purged.
         if not begun and (alone or self._file_begins or int(buffer.type[-1]) in _OUTSIDE):
             yield self._close(buffer, len(buffer) - 1)
 
     def _is_alone(self, buffer: ReceiveBuffer) -> bool:
-        """Whether the last event is FLUSH, GRANT or ANALYZE, with which the log may end. XA START is none, nor is what
-        comes later in its transaction."""
+        """Return whether the last event is FLUSH, GRANT or ANALYZE, with which the log may end.
+
+        XA START does not count, nor do later statements of its transaction.
+        """
         if self._in_transaction or buffer.type[-1] != events.QUERY or buffer.query_kind[-1] != events.HARMLESS:
             return False
         begins = int(buffer.type[-2]) in events.GTID_TYPES if len(buffer) > 1 else bool(self._gtid)
         return begins and not parse_query(buffer, len(buffer) - 1).sql.upper().startswith("XA ")
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:
-        """Transactions never go on in the next file, so one that is open was cut off by a crash of the server."""
+        """Move to the next file. Transactions never span files, so an open one was cut off by a crash of the server."""
         if self._open.tables:
             raise UnsupportedChange(
                 f"{self.file} ends inside a transaction: the server crashed while it wrote it, and undid its rows",
@@ -200,7 +205,7 @@ class Segmenter:
         self._in_transaction = self._announced = False
 
     def _points(self, view: BufferView) -> list[tuple[int, Callable[[BufferView, int, int], frozenset[TableId]]]]:
-        """Events to look at one by one, in log order, and what looks at them: (view, first, index) -> changed."""
+        """List events to handle individually, in log order, with handlers: (view, first, index) -> changed tables."""
         ids, of_id = np.unique(view.ids, return_inverse=True)
         behind = np.searchsorted(view.statements, view.maps)
         fresh = np.unique(behind * len(ids) + of_id, return_index=True)[1]
@@ -213,8 +218,11 @@ class Segmenter:
         return key not in self._ids or key in self._again
 
     def _table_map(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
-        """An id that is new. One that goes on behind a statement about its table is looked at again, as the statement
-        was about another: MariaDB logs RENAME TABLE of a temporary table, too."""
+        """Handle a new table id.
+
+        An id still used after a statement about its table is examined again, as the statement was about another table:
+        MariaDB also logs RENAME TABLE of a temporary table.
+        """
         buffer = view.buffer
         key = int(table_ids(buffer, np.array([index], np.int64))[0])
         if not self._is_new(key):
@@ -246,15 +254,15 @@ class Segmenter:
         return changed
 
     def _gtid_at(self, buffer: ReceiveBuffer, index: int) -> str:
-        """The last one before an event; that of the transaction which a buffer before has begun where there is none."""
-        for first in (max(0, index - _NEAR), 0):  # that of a statement which is one is right before it
+        """Return the last GTID before an event, or that of the transaction begun in an earlier buffer."""
+        for first in (max(0, index - _NEAR), 0):  # a single-statement transaction has it right before
             found = np.flatnonzero(np.isin(buffer.type[first:index], sorted(events.GTID_TYPES)))
             if len(found):
                 return str(parse_gtid(buffer, first + int(found[-1])))
         return self._gtid
 
     def _xa_prepare(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
-        """Rows of an XA transaction are delivered when it is prepared; remember whether it has any of ours."""
+        """Record which captured tables an XA transaction has rows of; its rows are delivered when it is prepared."""
         body = view.buffer.body(index)
         if len(body) < 13:
             raise CorruptLog("an XA_PREPARE event is too short to be one", where=view.buffer.where(index))
@@ -267,7 +275,7 @@ class Segmenter:
         return frozenset()
 
     def _xa_end(self, view: BufferView, index: int, text: str) -> None:
-        """XA COMMIT or XA ROLLBACK of a prepared transaction."""
+        """Handle XA COMMIT or XA ROLLBACK of a prepared transaction."""
         view.is_end[index] = self.prepared = True
         xid = _XID.search(text)
         tables = self._xa.pop(tuple(part.lower() for part in xid.groups()), None) if xid else None
@@ -279,9 +287,9 @@ class Segmenter:
             raise UnsupportedChange(f"{reason}{which}", where=view.buffer.where(index), hint=COPY_IT)
 
     def _rollback(self, view: BufferView, first: int, index: int) -> None:
-        """ROLLBACK or ROLLBACK TO in the log: fine without rows of ours before it in the transaction.
+        """Handle a logged ROLLBACK or ROLLBACK TO: harmless if the transaction has no earlier captured rows.
 
-        Else their tables are re-snapshotted, or it is refused.
+        Otherwise the tables are re-snapshotted, or an error is raised.
         """
         tables = self._rows_before(view, first, index)
         reason = "the log holds rows that were rolled back (a transaction that mixes engines)"
@@ -291,13 +299,13 @@ class Segmenter:
         view.is_end[index] = "TO" not in text[:4]
 
     def _rows_before(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
-        """Captured tables of which the transaction that holds the event at `index` has rows before it."""
+        """Return captured tables with rows earlier in the transaction of the event at `index`."""
         begin = view.stop_before(index)
         found = self._tables(view, max(begin, first), index)
         return frozenset(found | self._open.tables if begin == 0 else found)
 
     def _segments(self, view: BufferView, first: int, stop: int) -> Iterator[Segment]:
-        """Close what is open with events `first` up to `stop`, in pieces that keep to the limits."""
+        """Close the open segment with events `first` up to `stop`, in pieces within the limits."""
         if stop <= first:
             return
         ends = np.flatnonzero(view.is_end[first:stop]) + first
@@ -317,7 +325,7 @@ class Segmenter:
             first = last + 1
 
     def _gather(self, view: BufferView, first: int, stop: int) -> None:
-        """Add events `first` up to `stop` to what is open."""
+        """Add events `first` up to `stop` to the open segment."""
         if stop <= first:
             return
         self._open.bytes += int(view.bytes[stop] - view.bytes[first])
@@ -331,7 +339,7 @@ class Segmenter:
         self._files.add(gtids)
 
     def _tables(self, view: BufferView, first: int, stop: int) -> set[TableId]:
-        """Captured tables with a TABLE_MAP among events `first` up to `stop`."""
+        """Return captured tables with a TABLE_MAP among events `first` up to `stop`."""
         low, high = np.searchsorted(view.maps, (first, stop))
         known = (self._ids.get(int(key)) for key in np.unique(view.ids[low:high]))
         return {table for table in known if table is not None}
@@ -350,10 +358,10 @@ class Segmenter:
         )
 
     def _entries_at(self, last: int) -> int:
-        """Entries of the schema history written for events up to `last` of the present buffer."""
+        """Number of schema history entries written for events up to `last` of the current buffer."""
         return next(entries for index, entries in reversed(self._steps) if index <= last)
 
 
 def _of(tables: Collection[TableId]) -> str:
-    """The tables of a message."""
+    """Format tables for a message."""
     return f": {', '.join(map(str, sorted(tables)))}"

@@ -1,14 +1,15 @@
-"""A run beside others that read the same log: it takes the batches that another has planned, and follows the log itself
-only where it is ahead of all of them. Stream reader process.
+"""Coordinates a run with others that read the same log. Stream reader process.
+
+It takes batches that another run has planned, and follows the log itself only when it is ahead of all others.
 
 | this run is | it |
 |---|---|
-| behind another | takes the batches that one has planned, as they are, and the rest of one that it is inside of |
-| where another is that follows | waits for that one's next batch, as long as that one waits for the log too |
-| ahead, or alone | follows the log, and tells the others what it plans |
+| behind another | takes the batches planned by that run, or the rest of one that it is inside of |
+| level with a run that follows the log | waits for that run's next batch, as long as that run waits for the log too |
+| ahead, or alone | follows the log, and publishes its plans |
 
-A batch that brings a schema change, or goes to another server, is planned by each run for itself; so is all after the
-log had a prepared XA transaction, whose meaning lies in what came before.
+A batch with a schema change or a change of server is planned by each run itself; so is everything after a prepared XA
+transaction, whose meaning depends on earlier log.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ _LOOK_S = 0.05
 
 
 class Next(Enum):
-    """The next step of a run for which no other has planned."""
+    """The next step of a run without a plan by another run."""
 
     FOLLOW = "follow"
     """Read the log itself."""
     NOTHING = "nothing"
-    """The run that follows has nothing either."""
+    """The run that follows the log has nothing either."""
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The reader of this run: whether it has one, and whether that has read all of the log without finding anything."""
+    """The state of this run's log reader: whether it exists, and whether it has read all of the log in vain."""
 
     follows: bool
     clear: bool = False
 
 
 class SiblingRuns:
-    """The other runs, for the planner of one. `digest` stands for the tables after so many entries of the history."""
+    """The other runs, for the planner of one run. `digest` identifies the tables after a number of history entries."""
 
     def __init__(
         self,
@@ -58,10 +59,10 @@ class SiblingRuns:
         self._plans, self._runs, self._digest = Plans(siblings), Runs(siblings), digest
         self._clock, self._sleep = clock, sleep
         self.clear = False
-        """Whether the run that follows has read all of the log, and nothing of a captured table waits."""
+        """Whether the run that follows has read all of the log and no captured table has changes waiting."""
 
     def next(self, start: MySqlOffset, until: LogPosition | None, wait_s: float, own: Own) -> SharedPlan | Next:
-        """The next batch, or how to come by one. A run that goes `until` a place never gets NOTHING."""
+        """Return the next batch, or how to get one. A run with an `until` position never gets NOTHING."""
         deadline = self._clock() + wait_s
         self.clear = False
         self._runs.report(SharingRun(start.sequence, own.follows, own.clear))
@@ -79,10 +80,10 @@ class SiblingRuns:
             self._sleep(_LOOK_S)
 
     def _leader(self, start: MySqlOffset) -> SharingRun | None:
-        """A run that follows and is at the same place. One that is further has not planned the way there for us."""
+        """Return a following run at the same position. One further ahead did not plan the way there for us."""
         return next((run for run in self._runs.live_runs() if run.follows and run.at == start.sequence), None)
 
     def publish_plan(self, start: MySqlOffset, end: MySqlOffset, cuts: list[Cut], opened_s: int | None) -> None:
-        """Tell the others of a batch, unless each has to plan it for itself."""
+        """Publish a batch to the other runs, unless each must plan it itself."""
         if start.schemas == end.schemas and not start.moved_to(end) and start.position != end.position:
             self._plans.publish(SharedPlan(start, end, tuple(cuts), self._digest(start.schemas), opened_s))

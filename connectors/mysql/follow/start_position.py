@@ -1,4 +1,4 @@
-"""Where the log of a new pipeline begins. Stream reader process, once per pipeline."""
+"""Finds where a new pipeline starts in the log. Stream reader process, once per pipeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from connectors.mysql.server.server_info import ServerInfo, where_of
 def find_start(
     options: MySqlSourceOptions, streams: Streams, connection: MySqlConnection, info: ServerInfo
 ) -> LogPosition:
-    """The beginning of the first transaction that `scan.startup.mode` asks for. Raises SourceError."""
+    """Return the beginning of the first transaction selected by `scan.startup.mode`. Raises SourceError."""
     mode = options.startup_mode
     if mode == "earliest-offset":
         return earliest_position(connection)
@@ -43,7 +43,7 @@ def find_start(
 
 
 def _check_no_hole(connection: MySqlConnection, info: ServerInfo, done: str, before: str) -> None:
-    """A GTID set with holes cannot be a position: transactions behind the first missing one would come twice."""
+    """Refuse a GTID set with holes: transactions after the first missing one would be repeated."""
     again: GtidSet | MariaDbGtid
     if info.mariadb:
         again = MariaDbGtid.parse(before).lacking(MariaDbGtid.parse(done))

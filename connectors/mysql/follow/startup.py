@@ -1,4 +1,7 @@
-"""Where a new pipeline starts, and which table definitions hold there. Stream reader process, once per pipeline."""
+"""Finds where a new pipeline starts and the table definitions at that position.
+
+Stream reader process, once per pipeline.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ from connectors.mysql.server.server_info import ServerInfo
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A new pipeline's beginning.
+    """The beginning of a new pipeline.
 
     Attributes:
-        position: the first transaction to deliver begins there.
-        gtids: the GTID set (MySQL) or position (MariaDB) done there; None when the server uses none.
-        known: what holds from there on: captured tables, the databases' character sets, names that are no
+        position: start of the first transaction to deliver.
+        gtids: the GTID set (MySQL) or position (MariaDB) committed there; None when the server uses none.
+        known: definitions valid from there on: captured tables, the databases' character sets, names that are not
             tables.
         info: the server at that moment.
     """
@@ -40,17 +43,17 @@ class Start:
 
 
 def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
-    """Find the start that `scan.startup.mode` asks for.
+    """Find the start selected by `scan.startup.mode`.
 
-    The definitions are those of `information_schema` now, less the tables that a statement between the start and now
-    has changed: theirs come from the log. Reading them takes a moment in which the log may go on, so it is repeated
-    until no such statement fell into that moment. Raises SourceError.
+    The definitions are those of `information_schema` now, without tables changed by a statement between the start and
+    now: their definitions come from the log. The log may advance while they are read, so this is repeated until no such
+    statement falls into that time. Raises SourceError.
     """
     captures = options.pattern.matches
     at_end = options.startup_mode in ("latest-offset", "initial", "snapshot")
 
     def views(name: TableId) -> bool:
-        """From an earlier place on, the log itself makes those that are there now."""
+        """Select current views; when starting earlier, the log itself has the statements that create them."""
         return at_end and captures(name)
 
     backoff, going_on = Backoff(streams.retry, "reading the definitions of tables"), True
@@ -62,7 +65,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
             tables = read_tables(connection, captures)
             if not tables and at_end:
                 visible = table_ids(connection)
-                if any(map(captures, visible)):  # MariaDB does not show a table while it takes its new definition
+                if any(map(captures, visible)):  # MariaDB hides a table while it is altered
                     going_on = backoff.pause("a table was altered while all were looked at")
                     continue
                 raise explain_no_tables(visible, options.pattern, connection)

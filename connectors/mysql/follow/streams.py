@@ -1,4 +1,4 @@
-"""Opens the server's log for whoever reads it. Picklable: the follower and the tasks have it."""
+"""Opens the server's log for its readers. Picklable: used by the follower and by tasks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _FIRST_RANDOM_ID = 1 << 31
 
 
 class Streams:
-    """Connections and replication streams of one pipeline. Each reader (0: the follower, 1 and up: the tasks of a
-    batch) needs a replica id of its own.
+    """Connections and replication streams of one pipeline.
+
+    Each reader (0: the follower, 1 and up: the tasks of a batch) needs its own replica id.
 
     Attributes:
-        retry: how long a server may be away, and that a run which is to stop waits for none.
+        retry: how long a server may be down; does not wait in a stopping run.
     """
 
     def __init__(self, options: MySqlSourceOptions, stopping: Callable[[], bool] = RETRY.stopping) -> None:
@@ -35,12 +36,14 @@ class Streams:
         self.retry = replace(RETRY, timeout_s=options.retry_timeout_s, stopping=stopping)
 
     def session(self, *, patient: bool = True) -> MySqlConnection:
-        """A new session. Raises SourceError, and SourceUnavailable after the tries that the options allow; after the
-        first one where nobody is to be kept waiting."""
+        """Open a session. Raises SourceError, and SourceUnavailable after the retries that the options allow.
+
+        With `patient=False` there is only one attempt.
+        """
         return connect(self._connection, self.retry if patient else replace(self.retry, timeout_s=0.0))
 
     def at(self, at: LogPosition, until_end: bool = False, *, reader: int = 0, server: str = "") -> BinlogStream:
-        """The log from a position on. Raises AnotherServer when `server` is given and is not the one that is there."""
+        """Open the log at a position. Raises AnotherServer when `server` is given and a different server answers."""
         from connectors.mysql.log.stream import BinlogStream
 
         return BinlogStream(
@@ -49,7 +52,7 @@ class Streams:
         )  # fmt: skip
 
     def after(self, done: str, *, reader: int = 0, server: str = "") -> BinlogStream:
-        """The log behind a GTID set or position, to its present end. Raises as `at`."""
+        """Open the log after a GTID set or position, up to its current end. Raises as `at`."""
         from connectors.mysql.log.stream import BinlogStream
 
         return BinlogStream(
@@ -58,7 +61,7 @@ class Streams:
         )  # fmt: skip
 
     def holding(self, part: LogRange, *, reader: int) -> tuple[BinlogStream, bool]:
-        """The log behind the start of a range that was planned on another server, and whether this one is MariaDB.
+        """Open the log after the start of a range planned on another server; also returns whether this one is MariaDB.
 
         Raises SourceUnavailable when the server lacks transactions of the range, PositionLost when it purged them.
         """
@@ -81,7 +84,7 @@ class Streams:
         return connection
 
     def _server_id(self, reader: int) -> int:
-        """From the option as far as it goes, else random in the upper half, where two hardly ever meet."""
+        """Return the id from the option if it has enough, else a random one in the upper half, where few collide."""
         ids = self._options.server_ids
         if ids is None or reader >= len(ids):
             return random.SystemRandom().randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1)

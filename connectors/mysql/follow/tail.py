@@ -1,4 +1,4 @@
-"""The log of a live server as batches: followed in a thread, cut at transaction ends. Stream reader process."""
+"""The log of a live server as batches: followed in a thread, split at transaction ends. Stream reader process."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from connectors.mysql.schema.tracker import Tracker
 
 CATCH_UP_S = 60.0
-"""How long a server that took over may lack transactions before the run stops."""
+"""How long a server after a failover may lack transactions before the run stops."""
 
 
 class _Redefined(Exception):
-    """The server has tables otherwise than its log makes them: so many entries the history has with them."""
+    """The server's tables differ from those of the log: the number of history entries including these changes."""
 
     def __init__(self, schemas: int) -> None:
         super().__init__()
@@ -42,8 +42,8 @@ class Tail:
     """Plans the log's part of batches.
 
     Attributes:
-        until: read no further than this, on the server it names; None follows for ever.
-        ordered: tables whose snapshot is ordered and has not begun.
+        until: read no further than this, on the server it names; None to follow forever.
+        ordered: tables with an ordered snapshot that has not begun.
     """
 
     def __init__(self, resumption: Resumption, streams: Streams, siblings: SiblingRuns | None = None) -> None:
@@ -61,7 +61,7 @@ class Tail:
         self.ordered: frozenset[TableId] = frozenset()
 
     def offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
-        """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
+        """Return the end of the next batch; `start` when nothing arrived in time or `until` is reached."""
         self._at = end = self._offset(start, limits, wait_s)
         return end
 
@@ -86,7 +86,7 @@ class Tail:
                     raise
                 if self.until is None or self._streams.retry.stopping():
                     return start
-        self._follower = follower  # a stop request may take it away from another thread
+        self._follower = follower  # `stop` in another thread may clear it
         try:
             batch = follower.poll(limits, wait_s)
         except AnotherServer:
@@ -94,7 +94,7 @@ class Tail:
         if not batch:
             if self._compared or self._late or not (follower.at_end or self.until is not None):
                 return start
-            self._late = True  # it was too far behind to compare at first
+            self._late = True  # it was too far behind for the comparison at first
             self.stop()
             return self._offset(start, limits, wait_s)
         end = end_offset(start, batch)
@@ -104,7 +104,7 @@ class Tail:
         return end
 
     def _of_another(self, siblings: SiblingRuns, start: MySqlOffset, wait_s: float) -> MySqlOffset | None:
-        """The end of a batch that another run has planned, or `start` when that one has nothing; None: follow."""
+        """Return the end of a batch planned by another run, or `start` if it has nothing; None: follow the log."""
         if self.until is not None and self.until[1] != start.server:
             return None
         follower = self._follower
@@ -122,7 +122,7 @@ class Tail:
         return found.end
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
-        """Cut at transaction ends when the batch is big and was planned by this object; else one split."""
+        """Split at transaction ends when the batch is big and was planned by this object; else return one split."""
         if self._taken is not None and self._taken.start.same_log(start) and self._taken.end.same_log(end):
             return splits_at(start, end, self._taken.cuts)
         planned = None
@@ -135,16 +135,16 @@ class Tail:
         return splits_at(start, end, cuts)
 
     def follow_until(self, position: tuple[LogPosition, str] | None) -> None:
-        """Set `until`; what was read ahead is read again when it was another before."""
+        """Set `until`. If it changes, log read ahead is dropped and read again."""
         if position != self.until:
             self.stop()
             self.until = position
 
     def lag(self) -> Lag | None:
-        """How far the end of the log is from the last planned batch, and what the follower is waiting for.
+        """The distance from the last planned batch to the end of the log, and what the follower is waiting for.
 
-        What was read and concerns no captured table does not count: nothing of it has to be delivered. None while
-        nothing else was read and the end of the log is not known.
+        Log without captured tables does not count, as nothing of it must be delivered. None while only such log was
+        read and the end of the log is unknown.
         """
         if self._follower is None:
             return self._lag_beside() if self._siblings is not None and not self._note else self._noted_lag()
@@ -172,7 +172,7 @@ class Tail:
         return Lag(0, self._note) if self._note else None
 
     def _lag_beside(self) -> Lag | None:
-        """The lag of a run without a reader of its own, by the server's last word on the end of its log."""
+        """The lag of a run without a reader of its own, by the last known end of the server's log."""
         end, at = self._end.found, self._at
         if self._siblings is not None and self._siblings.clear:
             return Lag(0, transactions=0)
@@ -181,8 +181,7 @@ class Tail:
         return Lag(end.bytes_behind(at.position), transactions=end.transactions_behind(at.gtids))
 
     def stop(self) -> None:
-        """End the follower thread; `offset` starts another. Waits for its end, as there is one writer of the history
-        at a time."""
+        """Stop the follower thread and wait for its end, as the history has one writer; `offset` starts another."""
         follower, self._follower = self._follower, None
         self._end.found = None
         if follower is not None:
@@ -201,7 +200,7 @@ class Tail:
         return follower
 
     def _tracked(self, start: MySqlOffset) -> tuple[ServerInfo, Tracker]:
-        """The server, and its tracker of schemas, once the tables were compared with it."""
+        """Return the server and its schema tracker, after comparing the tables with the server's."""
         info, tracker = self._resumption.tracker(start, self.ordered)
         self._resumed = True
         if not self._compared:
@@ -211,8 +210,11 @@ class Tail:
         return info, tracker
 
     def _move_to_other_server(self, start: MySqlOffset) -> MySqlOffset:
-        """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
-        is planned again there. `start` itself while that server still lacks transactions."""
+        """Translate `start` to another server's log, as a batch of its own.
+
+        Everything after `start` is planned again there. Returns `start` itself while that server still lacks
+        transactions.
+        """
         self.stop()
         self._resumed = self._compared = self._late = False
         while True:
@@ -230,7 +232,10 @@ class Tail:
                 return end
 
     def _wait_for_server(self, error: SourceError, retry: RetryPolicy) -> bool:
-        """Wait a moment for a server that is away or behind; the user is told what for. False when the time is up."""
+        """Wait a moment for a server that is down or behind, and note the reason for the user.
+
+        False when the time is up.
+        """
         self._note = f"waiting for the server: {error.message}"
         backoff = self._backoffs.setdefault(retry.timeout_s, Backoff(retry, "following the log"))
         return backoff.pause(error.message) or retry.stopping()

@@ -1,9 +1,11 @@
-"""Definitions of tables as the server has them, where its log does not tell them: a statement is not understood
-(`Reread`), or was not logged (`Unlogged`: `SET sql_log_bin=0`, the filter of a replica).
+"""Reads table definitions from the server if its log lacks them.
 
-With `binlog_row_metadata=MINIMAL` rows carry no names, so two columns of one type that have changed places would be
-taken for one another. So the definitions that are followed are compared with the server's at each start, and those of
-one table whenever its rows come under another table id with no statement in between.
+Either a statement is not understood (`Reread`) or it was not logged (`Unlogged`: `SET sql_log_bin=0`, the filter of a
+replica).
+
+With `binlog_row_metadata=MINIMAL` rows carry no names, so two columns of one type that changed places would be mistaken
+for each other. The tracked definitions are therefore compared with the server's at each start, and those of one table
+whenever its rows come with another table id without a statement in between.
 """
 
 from __future__ import annotations
@@ -24,27 +26,27 @@ from connectors.mysql.server.server_info import end_of_log, server_info
 from connectors.mysql.table import MySqlTable, difference
 
 CONFIRM_S = 2.0
-"""What differs is looked at again after so long: a statement may be carried out a moment before it is in the log."""
+"""Delay before a difference is checked again: a statement may take effect a moment before it is in the log."""
 
 _FEW = 20
-"""So many tables are asked for one by one."""
+"""Number of tables that are queried one by one."""
 
 _NEAR_BYTES = 64 << 20
-"""From further behind the server's present says nothing of the log's."""
+"""Distance from the end of the log beyond which the server's current tables say nothing about those of the log."""
 
 
 _LIKE_ONE = 20
-"""Asking for this many tables together costs what asking for one alone does: a session of its own, mostly."""
+"""Number of tables that cost as much to query together as one alone: mostly the session."""
 
 
 class Reread:
-    """Asks the server over sessions of its own. For the thread that follows the log."""
+    """Queries the server over its own sessions. For the thread that follows the log."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
 
     def __call__(self, tables: Collection[TableId], at: LogPosition) -> Mapping[TableId, MySqlTable]:
-        """The existing ones of the tables, with definitions that hold from `at` on.
+        """Return the existing ones of the tables, with definitions that hold from `at` on.
 
         Raises UnsupportedChange when a later statement of the log changes one of them, SourceError.
         """
@@ -66,10 +68,10 @@ class Reread:
 
 
 class Unlogged:
-    """Compares definitions over sessions of its own. Stream reader process; any thread, one at a time.
+    """Compares definitions over its own sessions. Stream reader process; any thread, one at a time.
 
-    What was found holds for all rows up to where the log ended then, so a server that has no room to keep its tables
-    open, and numbers them again all the time, is not asked each time; nor is one whose log is far ahead.
+    A result holds for all rows up to the end of the log at that time. So a server that lacks room to keep its tables
+    open, and renumbers them constantly, is not queried each time; nor is one whose log is far ahead.
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -81,11 +83,10 @@ class Unlogged:
     def __call__(
         self, known: Mapping[TableId, MySqlTable], at: LogPosition, others: Callable[[], Mapping[TableId, MySqlTable]]
     ) -> Mapping[TableId, MySqlTable | None] | None:
-        """The definitions at a position that the server has otherwise though its log does not say so behind the
-        position: the server's own, None for a table that is gone.
+        """Return definitions that differ on the server without a logged statement after the position.
 
-        `others` are looked at with them now and then, so that they need not be asked for alone. None when the position
-        is too far behind to tell, or the run is to stop. Raises SourceError.
+        None stands for a deleted table. Now and then `others` are compared as well, to avoid separate queries for them.
+        Returns None when the position is too far behind to tell, or the run is stopping. Raises SourceError.
         """
         open_ones = {table: was for table, was in known.items() if not self._is_settled(table, was, at)}
         if not open_ones:
@@ -110,7 +111,7 @@ class Unlogged:
     def _differing(
         self, known: Mapping[TableId, MySqlTable], at: LogPosition, others: Callable[[], Mapping[TableId, MySqlTable]]
     ) -> dict[TableId, MySqlTable | None] | None:
-        if self._is_far(at):  # as the log ended when it was asked for last: it has not become shorter
+        if self._is_far(at):  # by the last known end of the log, which only grows
             return None
         with self._streams.session() as connection:
             before = _end_of(connection)
@@ -131,7 +132,7 @@ class Unlogged:
         return {table: now for table, now in differing.items() if table not in logged}
 
     def _others_when_cheap(self, others: Callable[[], Mapping[TableId, MySqlTable]]) -> Mapping[TableId, MySqlTable]:
-        """The others, once asking for them all costs no more than what was asked since they were."""
+        """Return the others, once querying them all costs no more than the single queries since the last time."""
         self._lookups += 1
         if self._lookups <= self._most_lookups:
             return {}
@@ -151,7 +152,7 @@ def _end_of(connection: MySqlConnection) -> LogPosition:
 def _read(
     connection: MySqlConnection, known: Mapping[TableId, MySqlTable], others: Mapping[TableId, MySqlTable]
 ) -> dict[TableId, MySqlTable]:
-    """The server's definitions. Where it writes a known name in another case it is asked for that table alone."""
+    """Return the server's definitions. A table whose name the server writes in another case is queried alone."""
     wanted = known.keys() | others.keys()
     found = {} if len(wanted) <= _FEW else read_tables(connection, wanted.__contains__)
     missing = [table for table in (known if found else wanted) if table not in found]

@@ -1,1 +1,1 @@
-"""The binary log as bytes: packets and files to verified, indexed buffers of events."""
+"""The binary log as bytes: packets and files become verified, indexed buffers of events."""

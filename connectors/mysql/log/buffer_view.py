@@ -1,4 +1,4 @@
-"""A buffer with the vectors that planning needs, made once, so that planning costs no Python per event."""
+"""A buffer with the vectors needed for planning, computed once, so that planning runs no Python per event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from connectors.mysql import events
 from connectors.mysql.log.receive_buffer import Ints, ReceiveBuffer
 
 _ROW_BYTES = 100
-"""Row estimate: at least one row an event, about one for every 100 bytes."""
+"""Row estimate: at least one row per event, about one per 100 bytes."""
 
 _ROWS = np.array(sorted(events.ROWS_TYPES), np.uint8)
 _TABLE_ID_SIZE = 6
@@ -20,15 +20,15 @@ _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 
 
 class BufferView:
-    """The vectors of a buffer that begins at `position`. Raises CorruptLog for events too short to have them.
+    """The vectors of a buffer that begins at `position`. Raises CorruptLog for events that are too short.
 
     Attributes:
         bytes, rows: int64[n + 1]; log bytes and estimated rows before event n.
         maps, ids: TABLE_MAP events and their table ids.
-        statements: QUERY events to be looked at one by one, and EXECUTE_LOAD_QUERY: LOAD DATA logged as a statement.
+        statements: QUERY events that need individual handling, and EXECUTE_LOAD_QUERY: LOAD DATA logged as a statement.
         prepares: XA_PREPARE events.
         begins: events that open a transaction: BEGIN, or MariaDB's GTID unless its statement stands alone.
-        is_end: bool[n]; the event ends a transaction. For `statements` the planner finds out and writes it here.
+        is_end: bool[n]; the event ends a transaction. For `statements` the planner determines it and writes it here.
     """
 
     def __init__(self, buffer: ReceiveBuffer, position: int) -> None:
@@ -54,12 +54,12 @@ class BufferView:
             self.begins = np.union1d(self.begins, gtids[(flags & _STANDALONE) == 0])
 
     def stop_before(self, index: int) -> int:
-        """One past the last transaction end before `index`; 0 when there is none in this buffer."""
+        """Return the index after the last transaction end before `index`; 0 when there is none in this buffer."""
         found = np.flatnonzero(self.is_end[:index])
         return int(found[-1]) + 1 if len(found) else 0
 
     def open_at(self, index: int, before: bool) -> bool:
-        """Whether the event at `index` is inside a transaction; `before` says it of the buffer's beginning."""
+        """Return whether the event at `index` is inside a transaction; `before` says so for the start of the buffer."""
         begin = int(np.searchsorted(self.begins, index)) - 1
         last_begin = int(self.begins[begin]) if begin >= 0 else -1
         last_end = self.stop_before(index) - 1
@@ -68,9 +68,10 @@ class BufferView:
         return last_begin > last_end
 
     def announces(self, index: int) -> bool:
-        """Whether a MARIADB_GTID event says that the ALTER after it only begins, or is given up.
+        """Return whether a MARIADB_GTID event announces only the begin or the rollback of the ALTER that follows.
 
-        With `binlog_alter_two_phase` the statement is logged when it begins and again when it ends; that one counts.
+        With `binlog_alter_two_phase` the statement is logged when it begins and again when it ends; only the latter
+        counts.
         """
         if int(self.buffer.type[index]) != events.MARIADB_GTID:
             return False
@@ -82,7 +83,7 @@ class BufferView:
 
 
 def table_ids(buffer: ReceiveBuffer, maps: Ints) -> Ints:
-    """int64[m]: the 6-byte table id of each TABLE_MAP event."""
+    """Return int64[m]: the 6-byte table id of each TABLE_MAP event."""
     at = buffer.start[maps] + events.HEADER_SIZE
     ids = np.zeros(len(maps), np.int64)
     for byte in range(_TABLE_ID_SIZE):

@@ -1,8 +1,8 @@
-"""Buffers that log readers fill, each again as soon as nothing refers to it any more.
+"""Buffers for log readers, each reused as soon as nothing refers to it any more.
 
-New memory is cleared by the system page by page when it is written first, in a virtual machine after the host has found
-it; that costs as much as receiving what is put there. A buffer owns its buffer as long as it, or an array made from it,
-exists: CPython counts the references.
+The system clears new memory page by page on first write, in a virtual machine after the host has found it; that costs
+as much as receiving the data. A buffer is in use as long as it, or an array made from it, exists: CPython counts the
+references.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from connectors.mysql.log.receive_buffer import Bytes
 
 BUFFER_BYTES: Final = 4 << 20
-"""Most bytes in one buffer, unless one event is bigger."""
+"""Maximum bytes in one buffer, unless one event is bigger."""
 _POOL_SIZE = 3
 
 _lock = threading.Lock()
@@ -24,7 +24,7 @@ _pool: list[Bytes] = []
 
 
 def _idle(kept: list[Bytes]) -> Bytes | None:
-    """A buffer of the list that nobody else refers to."""
+    """Return a buffer of the list without other references."""
     for buffer in kept:
         if sys.getrefcount(buffer) <= _OURS:
             return buffer
@@ -32,7 +32,7 @@ def _idle(kept: list[Bytes]) -> Bytes | None:
 
 
 def _count_ours() -> int:
-    """References to a buffer that nobody uses, as `_idle` counts them: how many differs between versions of Python."""
+    """Count the references to an unused buffer as `_idle` does; the number depends on the Python version."""
     count = 0
     for buffer in [np.empty(1, np.uint8)]:
         count = sys.getrefcount(buffer)
@@ -43,7 +43,7 @@ _OURS = _count_ours()
 
 
 def acquire_buffer(size: int = BUFFER_BYTES) -> Bytes:
-    """A buffer that nobody uses; a process keeps a few of the usual size for all its readers. Thread safe."""
+    """Return an unused buffer; a process keeps a few of the usual size for all its readers. Thread-safe."""
     if size != BUFFER_BYTES:
         return np.empty(size, np.uint8)
     with _lock:
@@ -57,7 +57,7 @@ def acquire_buffer(size: int = BUFFER_BYTES) -> Bytes:
 
 
 def carry(buffer: Bytes, at: int, filled: int, size: int = BUFFER_BYTES) -> Bytes:
-    """Another buffer that begins with `buffer[at:filled]`, of at least `size` bytes and twice what it begins with."""
+    """Return another buffer that begins with `buffer[at:filled]`, of at least `size` bytes and twice that content."""
     rest = filled - at
     fresh = acquire_buffer(max(size, 2 * rest))
     fresh[:rest] = buffer[at:filled]

@@ -1,4 +1,4 @@
-"""A replica's commands before the log flows: session settings, registration, and the dump commands as bytes.
+"""Commands of a replica before the log flows: session settings, registration, and the dump commands as bytes.
 
 Sources: MySQL "Replication Protocol" pages (COM_REGISTER_SLAVE, COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID),
 `Gtid_set::encode` in `sql/rpl_gtid_set.cc`, `libs/mysql/gtid/tag.cpp`; MariaDB knowledge base "Replica Registration".
@@ -20,10 +20,10 @@ from connectors.mysql.server.server_check import accept_checksums, announce_read
 from connectors.mysql.server.server_info import query, where_of
 
 HEARTBEAT_S: Final = 10.0
-"""Seconds of silence after which the server sends a heartbeat, when nothing else is asked for."""
+"""Default seconds of silence after which the server sends a heartbeat."""
 
 _WRITE_TIMEOUT_S: Final = 86_400
-"""A reader that pauses longer than this, with the log waiting, is dropped by the server."""
+"""The server drops a reader that pauses longer than this while log is waiting."""
 
 _NON_BLOCK: Final = 0x01
 _SEND_ANNOTATIONS: Final = 0x02
@@ -37,7 +37,7 @@ LARGEST_POSITION: Final = 0xFFFFFFFF
 def prepare_session(
     connection: MySqlConnection, *, mariadb: bool, gtid_set: str | None, heartbeat_s: float = HEARTBEAT_S
 ) -> None:
-    """Settings of this session that the dump thread looks at: checksums as stored, heartbeats, time-outs, identity.
+    """Set the session variables read by the dump thread: checksums as stored, heartbeats, timeouts, identity.
 
     Raises SourceError and SourceUnavailable.
     """
@@ -55,7 +55,7 @@ def prepare_session(
 
 
 def register(connection: MySqlConnection, server_id: int) -> None:
-    """Make the server list this session as a replica. Raises SourceError, such as for a missing privilege."""
+    """Register this session as a replica. Raises SourceError, such as for a missing privilege."""
     body = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
     driver: Any = connection  # PyMySQL has no public name for commands it does not know
     try:
@@ -66,7 +66,7 @@ def register(connection: MySqlConnection, server_id: int) -> None:
 
 
 def start_dump(connection: MySqlConnection, command: int, body: bytes) -> None:
-    """Send a dump command; its answer is the stream of events."""
+    """Send a dump command; its response is the stream of events."""
     driver: Any = connection
     try:
         driver._execute_command(command, body)
@@ -77,26 +77,26 @@ def start_dump(connection: MySqlConnection, command: int, body: bytes) -> None:
 def by_position(
     file: str, position: int, server_id: int, *, until_end: bool, annotations: bool = False
 ) -> tuple[int, bytes]:
-    """COM_BINLOG_DUMP: (command, body). `position` is at most LARGEST_POSITION.
+    """Return COM_BINLOG_DUMP as (command, body). `position` is at most LARGEST_POSITION.
 
-    annotations: MariaDB is to send its annotations, too. Since 11.4 the events of a transaction do not say where they
-    are, so without them the events behind would seem to be nearer to its beginning.
+    annotations: request annotations from MariaDB. Since 11.4 the events of a transaction do not contain their
+    positions, so without the annotations later events would seem to be nearer to its beginning.
     """
     flags = (_NON_BLOCK if until_end else 0) | (_SEND_ANNOTATIONS if annotations else 0)
     return COMMAND.COM_BINLOG_DUMP, struct.pack("<IHI", position, flags, server_id) + file.encode()
 
 
 def by_gtid(gtid_set: str, server_id: int, *, until_end: bool) -> tuple[int, bytes]:
-    """COM_BINLOG_DUMP_GTID: everything that is not in `gtid_set`; the empty set is the whole log that is there."""
+    """Return COM_BINLOG_DUMP_GTID for everything not in `gtid_set`; the empty set requests the whole existing log."""
     data = encode_gtid_set(GtidSet.parse(gtid_set))
     flags = _HEARTBEAT_V2 | (_NON_BLOCK if until_end else 0)
     return _GTID_COMMAND, struct.pack("<HIIQI", flags, server_id, 0, 4, len(data)) + data
 
 
 def encode_gtid_set(gtids: GtidSet) -> bytes:
-    """The binary form: number of sources, then per source its id, (tag,) number of intervals, half-open intervals.
+    """Encode a set: number of sources, then per source its id, (tag,) number of intervals, half-open intervals.
 
-    With a tag anywhere, the first eight bytes hold the format number 1 in the first and last byte and the number of
+    If any source has a tag, the first eight bytes hold the format number 1 in the first and last byte and the number of
     sources between them, and every source id is followed by its tag's length (times two) and text.
     """
     tagged = any(tag for (_, tag), _ in gtids.sources)

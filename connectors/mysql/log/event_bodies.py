@@ -1,4 +1,4 @@
-"""Bodies of the events that are not rows: queries, GTIDs, rotations. For single events; rows have kernels."""
+"""Bodies of events other than rows: queries, GTIDs, rotations. For single events; rows have kernels."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ def parse_gtid(buffer: ReceiveBuffer, index: int) -> Gtid:
 
 
 def gtid_runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[str, int, int]]:
-    """GTIDs of the events `first` up to, not including, `last` as runs (`uuid[:tag]`, from, to), both ends included.
+    """Return the GTIDs of events `first` up to, not including, `last` as runs (`uuid[:tag]`, from, to).
 
-    Runs are in log order and not merged beyond neighbours. Anonymous transactions have none. Raises CorruptLog.
+    Both ends are inclusive. Runs are in log order; only neighbours are merged. Anonymous transactions have none. Raises
+    CorruptLog.
     """
     return [
         (parse_gtid(buffer, index).source, begin, end)
@@ -66,7 +67,7 @@ def gtid_runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[str, i
 
 
 def mariadb_gtid_runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[int, int, int]]:
-    """The `gtid_runs` of MariaDB: (domain, server id, last sequence number), one per run of a domain and server."""
+    """`gtid_runs` for MariaDB: (domain, server id, last sequence number), one per run of a domain and server."""
     found = []
     for index, _, number in _runs(buffer, first, last):
         if buffer.type[index] == events.MARIADB_GTID:
@@ -87,14 +88,14 @@ def _runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[int, int, 
 
 
 def rotate_target(body: bytes, where: str) -> tuple[str, int]:
-    """(next file, position in it) of a ROTATE event. Raises CorruptLog."""
+    """Return (next file, position in it) of a ROTATE event. Raises CorruptLog."""
     if len(body) <= 8:
         raise CorruptLog("a ROTATE event without a file name", where=where)
     return body[8:].rstrip(b"\0").decode("utf-8", "replace"), int.from_bytes(body[:8], "little")
 
 
 def heartbeat_position(body: bytes, where: str) -> tuple[str, int]:
-    """(file, position) of a HEARTBEAT_V2 event: type, length, value; 1 is the name, 2 the position, 0 ends."""
+    """Return (file, position) of a HEARTBEAT_V2 event: type, length, value; 1 is the name, 2 the position, 0 ends."""
     name, position, at = "", 0, 0
     while at < len(body) and body[at] != 0:
         if at + 2 > len(body) or at + 2 + body[at + 1] > len(body):
@@ -110,7 +111,7 @@ def heartbeat_position(body: bytes, where: str) -> tuple[str, int]:
 
 
 def parse_previous_gtids(buffer: ReceiveBuffer, index: int) -> list[tuple[str, int, int]]:
-    """(`uuid[:tag]`, from, to), both ends included, of a PREVIOUS_GTIDS event. Raises CorruptLog.
+    """Return (`uuid[:tag]`, from, to), both ends inclusive, of a PREVIOUS_GTIDS event. Raises CorruptLog.
 
     The layout is that of `dump_command.encode_gtid_set`.
     """
@@ -138,7 +139,10 @@ def parse_previous_gtids(buffer: ReceiveBuffer, index: int) -> list[tuple[str, i
 
 
 def parse_gtid_list(buffer: ReceiveBuffer, index: int) -> list[tuple[int, int, int]]:
-    """(domain, server id, sequence number) of a MARIADB_GTID_LIST event: all before this file. Raises CorruptLog."""
+    """Return (domain, server id, sequence number) of a MARIADB_GTID_LIST event: the last ones before this file.
+
+    Raises CorruptLog.
+    """
     body = buffer.body(index)
     _need(buffer, index, body, 4)
     count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF

@@ -1,7 +1,7 @@
-"""Expands TRANSACTION_PAYLOAD events (MySQL) and compressed row and query events (MariaDB) into plain ones.
+"""Expands TRANSACTION_PAYLOAD events (MySQL) and compressed row and query events (MariaDB).
 
-Small events are expanded many at a time, with one decompression call each and kernels for the rest; a payload that is
-bigger than a piece is streamed, so memory does not grow with the transaction.
+Small events are expanded in groups, with one decompression call each and kernels for the rest; a payload that is bigger
+than a piece is streamed, so memory does not grow with the transaction.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from connectors.mysql.kernels.payload import COPY, HEAD, METHOD, PLAIN, STORED, 
 from connectors.mysql.log.receive_buffer import Bytes, Ints, ReceiveBuffer
 
 PIECE: Final = 8 << 20
-"""Bytes of expanded events in one buffer, unless a single event is bigger."""
+"""Maximum bytes of expanded events in one buffer, unless a single event is bigger."""
 
 
 def expand(buffer: ReceiveBuffer) -> Iterator[ReceiveBuffer]:
-    """The same events in order with compressed ones expanded, as buffers of about PIECE bytes.
+    """Yield the same events in order with compressed ones expanded, in buffers of about PIECE bytes.
 
-    Events out of one payload all have the payload's end position and may come in several buffers.
-    Raises CorruptLog when something cannot be decompressed or its size is not the one stated.
+    All events of one payload have the payload's end position and may come in several buffers. Raises CorruptLog when
+    something cannot be decompressed or its size differs from the stated one.
     """
     plan = np.empty((len(buffer), payload.PLAN_WIDTH), np.int64)
     bad = payload.plan_expansion(buffer.data, buffer.start, buffer.end, buffer.type, plan)
@@ -42,7 +42,7 @@ def expand(buffer: ReceiveBuffer) -> Iterator[ReceiveBuffer]:
 
 
 def _groups(buffer: ReceiveBuffer, plan: Ints, first: int, last: int) -> Iterator[ReceiveBuffer]:
-    """Events `first` up to `last` in buffers of about PIECE bytes."""
+    """Yield events `first` up to `last` in buffers of about PIECE bytes."""
     ends = np.cumsum(plan[first:last, HEAD] + plan[first:last, PLAIN])
     at = 0
     while at < last - first:
@@ -54,7 +54,7 @@ def _groups(buffer: ReceiveBuffer, plan: Ints, first: int, last: int) -> Iterato
 
 
 def _group(buffer: ReceiveBuffer, plan: Ints, first: int, offsets: Ints, size: int) -> ReceiveBuffer:
-    """Events of `plan`, the first of which is number `first` of the buffer, expanded into one array of `size` bytes."""
+    """Expand the events of `plan`, which begin at number `first` of the buffer, into one array of `size` bytes."""
     methods = plan[:, METHOD]
     if not methods.any():
         return buffer.part(first, first + len(plan))
@@ -102,7 +102,7 @@ def _assemble(buffer: ReceiveBuffer, plan: Ints, offsets: Ints, out: Bytes) -> R
 
 
 def _stream(buffer: ReceiveBuffer, plan: Ints, index: int) -> Iterator[ReceiveBuffer]:
-    """A payload bigger than a piece, decompressed piece by piece."""
+    """Decompress a payload bigger than a piece, piece by piece."""
     _, begin, end, plain, _ = plan.tolist()
     reader = zstandard.ZstdDecompressor().stream_reader(
         memoryview(buffer.data.data)[begin:end], read_across_frames=True
@@ -131,7 +131,7 @@ def _stream(buffer: ReceiveBuffer, plan: Ints, index: int) -> Iterator[ReceiveBu
 
 
 def _indexed(buffer: ReceiveBuffer, index: int, data: Bytes, filled: int, state: Ints) -> Iterator[ReceiveBuffer]:
-    """Buffers of the whole events in `data[:filled]`, a piece of payload number `index`."""
+    """Yield buffers of the complete events in `data[:filled]`, a piece of payload number `index`."""
     capacity = 1 << 17
     while True:
         start, end, position, commit = (np.empty(capacity, np.int64) for _ in range(4))

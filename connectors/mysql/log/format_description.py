@@ -1,4 +1,4 @@
-"""FORMAT_DESCRIPTION events: who wrote the log, whether events have checksums, whether their layout is the known one.
+"""FORMAT_DESCRIPTION events: who wrote the log, whether events have checksums, whether their layout is known.
 
 Source: MySQL `Format_description_event` in `libs/mysql/binlog/event/control_events.h`; MariaDB's is the same.
 """
@@ -29,7 +29,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription:
-    """`version` is the server's version text; `checksum` says whether the events after this one end with a CRC-32."""
+    """`version` is the server's version text; with `checksum`, the events after this one end with a CRC-32."""
 
     version: str
     mariadb: bool
@@ -37,7 +37,7 @@ class FormatDescription:
 
 
 def parse(event: bytes, where: str) -> FormatDescription:
-    """Read and verify a whole FORMAT_DESCRIPTION event (header, body, checksum). `where` is for the message.
+    """Parse and verify a complete FORMAT_DESCRIPTION event (header, body, checksum). `where` is for messages.
 
     Raises CorruptLog, and UnsupportedChange for a log of another format version.
     """
@@ -70,17 +70,17 @@ def parse(event: bytes, where: str) -> FormatDescription:
 
 
 def _has_checksums(version: str) -> bool:
-    """Whether a server of that version knows checksums: MySQL does since 5.6.1, all of MariaDB's logs of today do."""
+    """Return whether a server of that version supports checksums: MySQL since 5.6.1, all supported MariaDB versions."""
     server = DdlDialect.of(version)
     return server.mariadb or not 0 < server.version < 50601
 
 
 def _verify(event: bytes, where: str) -> None:
-    """Check the event's own CRC-32, which is there even when other events have none.
+    """Verify the event's own CRC-32, which is present even when other events have none.
 
-    The in-use flag is not part of it, as the server clears that in place when it closes the file. To a reader that
-    begins inside a file the server sends the event with its end position set to 0, and computes the sum again only when
-    the file's other events have one: otherwise it belongs to what was changed, and says nothing.
+    The in-use flag is excluded, as the server clears it in place when it closes the file. To a reader that begins
+    inside a file the server sends the event with its end position set to 0, and recomputes the checksum only when the
+    file's other events have one: otherwise it is the checksum of the unmodified event and cannot be verified.
     """
     sent_from_inside = event[13:17] == bytes(4)
     if sent_from_inside and event[-events.CHECKSUM_SIZE - 1] == _NO_CHECKSUMS:

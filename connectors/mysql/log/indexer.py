@@ -1,6 +1,6 @@
-"""Turns raw log bytes into verified receive buffers: the part that files and the replication stream share.
+"""Converts raw log bytes to verified receive buffers; shared by files and the replication stream.
 
-The kernel (`kernels.framing`) takes everything that comes often; what is left is a few control events per file.
+The kernel (`kernels.framing`) handles all frequent events; a few control events per file remain for Python.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer
 from connectors.mysql.server.positions import file_number
 
 CAPACITY: Final = 1 << 17
-"""Most events in one buffer."""
+"""Maximum events in one buffer."""
 
 _REASONS: Final = {
     framing.BAD_LENGTH: "an event with an impossible length",
@@ -38,7 +38,7 @@ _HINTS: Final = {
 
 
 class Indexer:
-    """Follows one log: the current file, position and checksum setting, from data to data.
+    """Tracks the current file, position and checksum setting of one log across data chunks.
 
     Args:
         kind: `framing.FILE` or `framing.STREAM`.
@@ -69,7 +69,7 @@ class Indexer:
 
     @property
     def at(self) -> int:
-        """Offset in the last data of the first byte that was not consumed."""
+        """Offset in the last data of the first unconsumed byte."""
         return int(self._state[framing.AT])
 
     @property
@@ -78,9 +78,10 @@ class Indexer:
         return int(self._state[framing.SEQUENCE])
 
     def buffers(self, data: Bytes, limit: int, at: int = 0) -> Iterator[ReceiveBuffer]:
-        """Buffers of the whole events in `data[at:limit]`. Run it to the end, then look at `at` and `stopped`.
+        """Yield buffers of the complete events in `data[at:limit]`. Exhaust it before reading `at` and `stopped`.
 
-        The buffers keep `data`: fill another one next. Raises CorruptLog and UnsupportedChange with file and position.
+        The buffers reference `data`, so pass another array next. Raises CorruptLog and UnsupportedChange with file and
+        position.
         """
         self._state[framing.AT] = at
         while True:
@@ -107,7 +108,7 @@ class Indexer:
                 return
 
     def _check_first(self, count: int, stopped: int) -> None:
-        """Nothing but a format description, or in a stream the packets before it, may come while there is none."""
+        """Require a format description first; in a stream, only certain control events may precede it."""
         if count == 0:
             return
         kind = int(self._type[0])
@@ -120,7 +121,7 @@ class Indexer:
 
     @property
     def where(self) -> str:
-        """`binlog.000002:1234`, where the next event begins."""
+        """`binlog.000002:1234`, the position where the next event begins."""
         return f"{self.file}:{self.position}"
 
     @property
@@ -142,7 +143,7 @@ class Indexer:
         )
 
     def _control(self, data: Bytes, index: int) -> bool:
-        """Act on a control event; whether it stays in the buffer, which the events made up by the sender do not."""
+        """Handle a control event; returns whether it stays in the buffer. Events made up by the sender do not."""
         event = data[int(self._start[index]) : int(self._end[index])].tobytes()
         kind, flags = event[4], int.from_bytes(event[17:19], "little")
         stated = int.from_bytes(event[13:17], "little")
@@ -171,9 +172,10 @@ class Indexer:
         return kind in (events.FORMAT_DESCRIPTION, events.ROTATE, events.MARIADB_GTID_LIST)
 
     def _verify_checksum(self, event: bytes) -> int:
-        """Length of the event without its checksum, which is verified.
+        """Verify the event's checksum; returns the event's length without it.
 
-        The ROTATE that opens a stream comes before the format is known: there a matching CRC-32 is taken for one.
+        The ROTATE that opens a stream precedes the format description: there a matching CRC-32 is assumed to be a
+        checksum.
         """
         if len(event) < events.HEADER_SIZE + events.CHECKSUM_SIZE * self._checksum:
             raise CorruptLog(_REASONS[framing.BAD_LENGTH], where=self.where)
@@ -193,7 +195,7 @@ class Indexer:
         self.position = after
 
     def _heartbeat(self, kind: int, stated: int, body: bytes) -> None:
-        """A heartbeat names how far the server has read: the only sign of events that it skipped for us."""
+        """Advance to the position in a heartbeat, the only sign of events that the server skipped for us."""
         if kind == events.HEARTBEAT_V2:
             name, position = heartbeat_position(body, self.where)
         else:
@@ -204,7 +206,7 @@ class Indexer:
             self.position = position
 
     def _refuse(self, kind: int, flags: int, body: bytes) -> None:
-        """Raise UnsupportedChange for what must not be passed over."""
+        """Raise UnsupportedChange for events that must not be ignored."""
         if kind in (events.FORMAT_DESCRIPTION, events.ROTATE, events.MARIADB_GTID_LIST):
             return
         if kind == events.MARIADB_START_ENCRYPTION and self._kind == framing.STREAM:
@@ -237,5 +239,5 @@ class Indexer:
 
 
 def _described(kind: int) -> str:
-    """`type 200`, or `type 6 (LOAD)` for those of old servers."""
+    """Format an event type as `type 200`, or `type 6 (LOAD)` for those of old servers."""
     return f"type {kind} ({events.NAMES[kind]})" if kind in events.NAMES else f"type {kind}"

@@ -20,17 +20,17 @@ from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer
 def read_buffers(
     path: str | PathLike[str], start: int = 4, end: int | None = None, buffer_bytes: int = BUFFER_BYTES
 ) -> Iterator[ReceiveBuffer]:
-    """The events of a binary log file that begin at or after `start` and end at or before `end`, in order.
+    """Yield the events of a binary log file that begin at or after `start` and end at or before `end`, in order.
 
     Args:
         path: the file; its name becomes `ReceiveBuffer.file`.
         start: position of an event, as from an earlier `end_position`; 4 is the first.
-        end: position after the last event wanted, exactly; None reads to the end of the file.
-        buffer_bytes: bytes read at once; a buffer is bigger only where one event is.
+        end: exact position after the last wanted event; None reads to the end of the file.
+        buffer_bytes: bytes read at once; a buffer is bigger only if one event is.
 
     Raises:
         CorruptLog: not a binary log, a wrong checksum, an impossible length, or a file that ends inside an event.
-        UnsupportedChange: an encrypted log, an incident, or an event that is not known.
+        UnsupportedChange: an encrypted log, an incident, or an unknown event.
         SourceUnavailable: the file cannot be read.
     """
     place = Path(fspath(path))
@@ -75,7 +75,7 @@ def _read(file: BinaryIO, name: str, start: int, end: int | None, buffer_bytes: 
 
 
 def _fill(file: BinaryIO, data: Bytes, at: int, want: int) -> int:
-    """Read until `want` bytes are there or the file ends; returns how many came."""
+    """Read `want` bytes, fewer at the end of the file; returns their number."""
     view, got = memoryview(data.data), 0
     while got < want:
         count = file.readinto(view[at + got : at + want])  # type: ignore[attr-defined]

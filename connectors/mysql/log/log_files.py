@@ -1,4 +1,4 @@
-"""Archived log files: by their names, in the order of the log."""
+"""Archived log files by name, in log order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from connectors.shared.ddl.dialect import DdlDialect
 
 _FIRST_BYTES = 1 << 12
 _BESIDE_LOGS = (".index", ".idx", ".state")
-"""Files beside a server's logs: the list of them; MariaDB's index of GTIDs, since 11.4, and its last GTIDs."""
+"""Suffixes of other files next to logs: the list of logs; since MariaDB 11.4 the index of GTIDs and the last GTIDs."""
 
 
 class LogFiles:
-    """The files that patterns match. Kernels are loaded when one is read."""
+    """The files matched by patterns. Kernels are loaded when one is read."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Raises SourceError when there are none, or not one for each number."""
+        """Find the files. Raises SourceError when there are none, or not exactly one for each number."""
         found = sorted(matching(patterns, "path"), key=lambda path: (file_number(path.name), path))
         for path, later in pairwise(found):
             _check_neighbours(path, later)
@@ -33,14 +33,14 @@ class LogFiles:
         return LogPosition(next(iter(self.paths)))
 
     def dialect(self, name: str) -> DdlDialect:
-        """How the server that wrote a file reads statements: the version text of its format description."""
+        """Return the SQL dialect of the server that wrote a file, from the version text of its format description."""
         from connectors.mysql.log.log_file import read_buffers
 
         first = next(read_buffers(self._path(name), buffer_bytes=_FIRST_BYTES))
         return DdlDialect.of(first.body(0)[2:52].rstrip(b"\0").decode("latin-1"))
 
     def buffers(self, start: LogPosition, end: LogPosition | None = None) -> Iterator[ReceiveBuffer]:
-        """All buffers from `start` to `end` (None: to the last file's end)."""
+        """Yield all buffers from `start` to `end` (None: to the end of the last file)."""
         from connectors.mysql.log.log_file import read_buffers
 
         names = list(self.paths)
@@ -60,7 +60,10 @@ class LogFiles:
 
 
 def matching(patterns: Sequence[str], option: str) -> list[Path]:
-    """The files that these patterns of an option match, each once. Raises SourceError for one without any."""
+    """Return the files matched by the patterns of an option, each once.
+
+    Raises SourceError for a pattern without any.
+    """
     found: list[Path] = []
     for pattern in patterns:
         paths = [Path(path) for path in sorted(glob.glob(pattern)) if not path.endswith(_BESIDE_LOGS)]

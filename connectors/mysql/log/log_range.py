@@ -1,4 +1,4 @@
-"""Closed ranges of a log: what a task reads, from a live server or from files, and always the same."""
+"""Reads closed ranges of a log for tasks, repeatably, from a live server or from files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def read_range(
     open_stream: Callable[[LogPosition], BinlogStream],
     retry: RetryPolicy = RETRY,
 ) -> Iterator[ReceiveBuffer]:
-    """The range's buffers from a live server, in log order. Executor.
+    """Yield the range's buffers from a live server, in log order. Executor.
 
-    A connection that breaks is opened again behind the last event given out, so the caller sees each event once.
-    Raises SourceUnavailable when the server stays away, PositionLost when it has purged the range.
+    A broken connection is reopened after the last event returned, so the caller sees each event once. Raises
+    SourceUnavailable when the server stays down, PositionLost when it has purged the range.
     """
     at, backoff = wanted.start, Backoff(retry, f"reading the log from {wanted.start}")
     while at != wanted.end:
@@ -58,7 +58,7 @@ def _read_once(wanted: LogRange, stream: BinlogStream) -> Iterator[ReceiveBuffer
 
 
 def within(wanted: LogRange, buffer: ReceiveBuffer) -> tuple[ReceiveBuffer, bool]:
-    """The part of a buffer in the range, and whether the range ends there. Raises CorruptLog past the end."""
+    """Return the part of a buffer in the range, and whether the range ends there. Raises CorruptLog past the end."""
     if buffer.file != wanted.end.file:
         if file_number(buffer.file) > file_number(wanted.end.file):
             raise CorruptLog(f"the log goes on in {buffer.file} before {wanted.end} came", where=buffer.where(0))
@@ -72,7 +72,10 @@ def within(wanted: LogRange, buffer: ReceiveBuffer) -> tuple[ReceiveBuffer, bool
 
 
 def _ends_transaction(buffer: ReceiveBuffer) -> bool:
-    """Events out of one compressed payload share its end position, so the position alone does not tell."""
+    """Return whether the buffer ends a transaction.
+
+    Events of one compressed payload share its end position, so the position alone does not tell.
+    """
     last = int(buffer.type[-1])
     if last == events.QUERY:
         return int(buffer.query_kind[-1]) not in (events.BEGIN, events.HARMLESS)

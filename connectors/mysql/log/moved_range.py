@@ -1,7 +1,7 @@
-"""A range of the log for a task, also when the server that it was planned on is gone. Executor.
+"""Reads a range of the log for a task, even if the server it was planned on is no longer there. Executor.
 
-On that server it is read by position. On another one the positions mean nothing: there the range is the transactions
-between its two GTID sets, in that server's order, and the server sends its log from the first set on.
+On the original server it is read by position. On another one the positions mean nothing: there the range is the
+transactions between its two GTID sets, in that server's order, and the server sends its log from the first set on.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from connectors.mysql.server.positions import LogPosition, file_number
 from connectors.mysql.server.same_server import AnotherServer
 
 OpenRange = Callable[[LogRange], tuple[BinlogStream, bool]]
-"""Opens the log of whatever server is there behind the range's first GTID set, after checking that it has the range;
-with it, whether the server is MariaDB."""
+"""Opens the current server's log after the range's first GTID set, having checked that the server has the range.
+
+Also returns whether the server is MariaDB.
+"""
 
 
 def read_anywhere(
@@ -34,10 +36,10 @@ def read_anywhere(
     open_range: OpenRange,
     retry: RetryPolicy = RETRY,
 ) -> Iterator[ReceiveBuffer]:
-    """Read as `read_range`; when `open_stream` says AnotherServer, the same transactions from there.
+    """Read as `read_range`; on AnotherServer from `open_stream`, read the same transactions from the other server.
 
-    Both give the same rows in the same order for each key. Raises SourceUnavailable (and the task is tried again from
-    its beginning) when the server changed in the middle of the range.
+    Both yield the same rows in the same order for each key. Raises SourceUnavailable (and the task is retried from its
+    beginning) when the server changes in the middle of the range.
     """
     given = False
     try:
@@ -56,12 +58,12 @@ def read_anywhere(
 
 
 def _numbered(buffer: ReceiveBuffer, wanted: LogRange) -> ReceiveBuffer:
-    """File numbers go on where the old server's ended, as they order the changes."""
+    """Offset file numbers so that they continue those of the old server, as they order the changes."""
     return buffer if not wanted.files_ahead else replace(buffer, file_number=buffer.file_number + wanted.files_ahead)
 
 
 def _read_moved(wanted: LogRange, open_range: OpenRange, retry: RetryPolicy) -> Iterator[ReceiveBuffer]:
-    """Tries again while the server is away, until the first buffer was given out."""
+    """Read from another server; retries while it is down, until the first buffer is returned."""
     backoff, given = Backoff(retry, f"reading the log from {wanted.start} on another server"), 0
     while True:
         try:
@@ -94,8 +96,11 @@ def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[ReceiveBuffe
 
 
 def _in_place(buffer: ReceiveBuffer, wanted: LogRange, before: int) -> ReceiveBuffer:
-    """The events in the order they came, within the range's own numbers: other parts of the batch may have been read
-    on the old server. An event counts as one byte, so they end before the range does."""
+    """Renumber events in order of arrival, within the range's own numbers.
+
+    Other parts of the batch may have been read on the old server. An event counts as one byte, so they end before the
+    range does.
+    """
     places = wanted.start.position + 1 + before + np.arange(len(buffer), dtype=np.int64)
     number = file_number(wanted.start.file) + wanted.files_ahead
     return replace(buffer, file_number=number, end_position=places)

@@ -1,4 +1,4 @@
-"""Offsets of the MySQL sources: where in the log a batch ends, and how much of the state folder's files holds there."""
+"""Offsets of the MySQL sources: the end of a batch in the log, and the valid entries of the state folder's files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.server.positions import LogPosition
 
 VERSION = 1
-"""Of what `MySqlOffset.to_json` writes. 0 is what has no version: the same names and meanings."""
+"""Version written by `MySqlOffset.to_json`. 0 stands for no version, with the same names and meanings."""
 
 _NAMES = frozenset({"version", "file", "position", "gtids", "schemas", "server", "chunks", "files_ahead"})
 
@@ -22,12 +22,12 @@ class MySqlOffset:
 
     Attributes:
         position: in the server's log, or in the binlog file of that name.
-        gtids: the GTID set (MySQL) or position (MariaDB) done there; None when the start gave none.
-        schemas: so many entries of the schema history hold there.
+        gtids: the GTID set (MySQL) or position (MariaDB) committed there; None when the start had none.
+        schemas: number of schema history entries valid there.
         server: whose position it is (`ServerInfo.identity`); empty for files.
-        chunks: so many entries of the chunk plan hold there.
-        files_ahead: added to the numbers of the server's files where they order changes, so that they go on growing
-            once the server has changed.
+        chunks: number of chunk plan entries valid there.
+        files_ahead: added to the server's file numbers for ordering changes, so that they keep growing after a change
+            of server.
     """
 
     position: LogPosition
@@ -39,19 +39,19 @@ class MySqlOffset:
 
     @property
     def sequence(self) -> int:
-        """Rows before the offset are at or below it."""
+        """Rows before the offset have at most this sequence."""
         return sequence_of(self.position.file, self.position.position, self.files_ahead)
 
     def moved_to(self, end: MySqlOffset) -> bool:
-        """Whether nothing is between this offset and a later one but the way to another server, or another log."""
+        """Return whether a later offset differs from this one only by a move to another server or another log."""
         return (self.server, self.files_ahead) != (end.server, end.files_ahead)
 
     def same_log(self, other: MySqlOffset) -> bool:
-        """Whether both are equal but for what is copied beside the log."""
+        """Return whether both are equal apart from the chunk plan."""
         return replace(self, chunks=0) == replace(other, chunks=0)
 
     def to_json(self) -> Offset:
-        """The JSON object that `from_json` reads back; what is empty is left out."""
+        """Return a JSON object that `from_json` reads back; omits empty fields."""
         fields: Offset = {
             "version": VERSION,
             "file": self.position.file,
@@ -64,7 +64,7 @@ class MySqlOffset:
 
     @classmethod
     def from_json(cls, fields: Offset) -> MySqlOffset:
-        """An offset of this version or of an earlier one. Raises StateError for any other."""
+        """Read an offset of this version or of an earlier one. Raises StateError for any other."""
         version = fields.get("version", 0)
         if not isinstance(version, int) or not 0 <= version <= VERSION:
             raise StateError(

@@ -1,4 +1,4 @@
-"""Places in a server's log that are found by reading it: a first transaction, the transactions done at a position."""
+"""Positions found by reading a server's log: a first transaction, the transactions committed at a position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ_S = 30.0
 
 
 def whole_log(stream: BinlogStream) -> Iterator[ReceiveBuffer]:
-    """All buffers up to the end of the log. Raises as `BinlogStream.read`."""
+    """Yield all buffers up to the end of the log. Raises as `BinlogStream.read`."""
     try:
         while True:
             buffer = stream.read(READ_S)
@@ -38,7 +38,7 @@ def whole_log(stream: BinlogStream) -> Iterator[ReceiveBuffer]:
 
 
 def first_after(stream: BinlogStream, end: LogPosition) -> LogPosition:
-    """Where the first transaction that the server sends begins; `end` when it sends none."""
+    """Return the begin of the first transaction that the server sends; `end` when it sends none."""
     for buffer in whole_log(stream):
         starts = np.flatnonzero(np.isin(buffer.type, sorted(events.GTID_TYPES)))
         if len(starts):
@@ -47,9 +47,9 @@ def first_after(stream: BinlogStream, end: LogPosition) -> LogPosition:
 
 
 def first_at(open_stream: OpenStream, start: LogPosition, time_ms: int) -> LogPosition:
-    """Where the first transaction committed at `time_ms` or later begins, from `start` on; else the end of the log.
+    """Return the begin of the first transaction committed at `time_ms` or later; else the end of the log.
 
-    MariaDB logs whole seconds: there it is the first transaction of that second.
+    The search begins at `start`. MariaDB logs whole seconds: there it is the first transaction of that second.
     """
     end, second_ms = start, time_ms // 1000 * 1000
     for buffer in whole_log(open_stream(start, True)):
@@ -62,7 +62,7 @@ def first_at(open_stream: OpenStream, start: LogPosition, time_ms: int) -> LogPo
 
 
 def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
-    """The transactions done at a position: what its file began with, and what the file holds before the position."""
+    """Return the transactions committed at a position: those listed at the start of its file and those before it."""
     mysql, mariadb = GtidSet(), MariaDbGtid()
     is_mariadb = begun = False
     for buffer in whole_log(open_stream(LogPosition(at.file), True)):

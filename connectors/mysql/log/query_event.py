@@ -1,9 +1,9 @@
-"""QUERY events: the statement, the session settings that decide what it means, and its default database.
+"""QUERY events: the statement, the session settings that affect its meaning, and its default database.
 
-EXECUTE_LOAD_QUERY is one with a longer head: LOAD DATA in statement format, whose file came in events before it.
-
+EXECUTE_LOAD_QUERY is a QUERY event with a longer head: LOAD DATA in statement format, whose file came in earlier
+events.
 Sources: MySQL `Query_event` in `libs/mysql/binlog/event/statement_events.h` and MariaDB `sql/log_event.h` for the
-status variables, written in growing order of their codes, so that a reader stops at the first one it does not know.
+status variables, which are written in ascending order of their codes, so that a reader stops at the first unknown one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _SQL_MODE, _CATALOG, _CHARSET, _TIME_ZONE, _CATALOG_NZ = 1, 2, 4, 5, 6
 _INVOKER, _UPDATED_DATABASES, _EXPLICIT_TIMESTAMP = 11, 12, 16
 _MARIADB_GTID_FLAGS = 130
 _FLAGS, _EXPLICIT_FLAG = 0, 1 << 24
-"""The session's flags, and what MariaDB's sources call OPTION_EXPLICIT_DEF_TIMESTAMP."""
+"""Code of the session's flags, and the flag that MariaDB's sources call OPTION_EXPLICIT_DEF_TIMESTAMP."""
 _FIXED: Final = {
     0: 4, _SQL_MODE: 8, 3: 4, _CHARSET: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, _EXPLICIT_TIMESTAMP: 1, 17: 8, 18: 2, 19: 1,
     20: 1, 128: 3, 129: 8,
 }  # fmt: skip
-"""Bytes of values whose size does not vary."""
+"""Sizes of fixed-size values, by code."""
 
 _CODECS: Final = {
     "cp1252": (5, 8, 15, 31, 47, 48, 49, 94), "big5hkscs": (1, 84), "gbk": (28, 87), "gb2312": (24, 86),
@@ -40,17 +40,17 @@ _CODEC_OF: Final = {collation: codec for codec, collations in _CODECS.items() fo
 
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
-    """One statement as it was logged. Settings are None where the log does not say.
+    """One statement as logged. Settings are None if the log does not contain them.
 
     Attributes:
         schema: default database; may be empty.
         sql: the statement, decoded from the client's character set.
-        sql_mode: bits of the session's sql_mode, as `ddl.dialect` reads them.
-        server_collation: id of the collation that new databases get.
-        time_zone: that of the session, `SYSTEM` or `+05:00`; empty where it did not matter.
-        explicit_timestamp: `explicit_defaults_for_timestamp` as MySQL tells it.
-        explicit_timestamp_flag: the same as MariaDB tells it since 10.8.4; means nothing where another server wrote.
-        error_code: not 0: the statement failed half-way on the server and was logged for what it had done.
+        sql_mode: bits of the session's sql_mode, as read by `ddl.dialect`.
+        server_collation: id of the collation of new databases.
+        time_zone: of the session, `SYSTEM` or `+05:00`; empty if it does not matter.
+        explicit_timestamp: `explicit_defaults_for_timestamp` as logged by MySQL.
+        explicit_timestamp_flag: the same as logged by MariaDB since 10.8.4; meaningless for other servers.
+        error_code: not 0: the statement failed half-way on the server and was logged for its partial effect.
     """
 
     schema: str
@@ -64,7 +64,7 @@ class QueryEvent:
 
 
 def parse_query(buffer: ReceiveBuffer, index: int) -> QueryEvent:
-    """Read a QUERY or EXECUTE_LOAD_QUERY event. Raises CorruptLog when its lengths do not fit."""
+    """Parse a QUERY or EXECUTE_LOAD_QUERY event. Raises CorruptLog when its lengths do not fit."""
     body, head = buffer.body(index), events.QUERY_POST_HEADER
     if int(buffer.type[index]) == events.EXECUTE_LOAD_QUERY:
         body = body[:head] + body[head + events.LOAD_FILE_FIELDS :]
@@ -93,7 +93,7 @@ def _number(data: bytes) -> int | None:
 
 
 def _variables(data: bytes) -> dict[int, bytes]:
-    """Status variables by code, up to the first that is not known or does not fit."""
+    """Return status variables by code, up to the first that is unknown or does not fit."""
     found: dict[int, bytes] = {}
     at = 0
     while at < len(data):
@@ -107,7 +107,7 @@ def _variables(data: bytes) -> dict[int, bytes]:
 
 
 def _size(code: int, rest: bytes) -> tuple[int | None, int]:
-    """(bytes of the value, bytes before it that give its length); None for a code that is not known."""
+    """Return (bytes of the value, bytes of the length before it); None for an unknown code."""
     if code in _FIXED:
         return _FIXED[code], 0
     if not rest:
@@ -125,7 +125,7 @@ def _size(code: int, rest: bytes) -> tuple[int | None, int]:
 
 
 def _names_size(rest: bytes) -> int | None:
-    """Bytes of a count and that many names that end with a zero byte; 254 stands for too many to name."""
+    """Return the size of a count and that many zero-terminated names; 254 stands for too many to list."""
     at = 1
     for _ in range(rest[0] if rest[0] < 254 else 0):
         end = rest.find(b"\0", at)

@@ -1,7 +1,7 @@
-"""Identity of archived log files: a name and a position do not tell one server's files from another's.
+"""Identity of archived log files: name and position alone do not distinguish files of different servers.
 
-`read-files.json` of the source's folder keeps the time and the server id of the first event (the format description) of
-each file that batches have come to. Format: MySQL Internals Manual, "Binary Log Event Header". Stream reader process.
+`read-files.json` of the source's folder stores the time and the server id of the first event (the format description)
+of each file reached by batches. Format: MySQL Internals Manual, "Binary Log Event Header". Stream reader process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cdc.state.store import Store
 
 FILE_NAME = "read-files.json"
 _MOST_FILES = 100
-"""Of the newest files that were read; older ones are not read again."""
+"""Number of files remembered; older ones are not read again."""
 
 
 class ReadFiles:
@@ -25,7 +25,7 @@ class ReadFiles:
         self._store = store
 
     def check(self, files: Mapping[str, Path]) -> None:
-        """Raise PositionLost when a file that was read is another one of its name now. Once a run."""
+        """Raise PositionLost when a file that was read has been replaced by another of the same name. Once per run."""
         for name, before in (self._store.read_json(FILE_NAME, hint="remove the file") or {}).items():
             if name in files and _identity(files[name]) != before:
                 raise PositionLost(
@@ -36,7 +36,7 @@ class ReadFiles:
                 )
 
     def note(self, files: Mapping[str, Path], first: str, last: str) -> None:
-        """A batch goes from one file to another. On disk when this returns; repeatable."""
+        """Record the files of a batch. On disk on return; repeatable."""
         known = self._store.read_json(FILE_NAME, hint="remove the file") or {}
         names = list(files)
         new = [name for name in names[names.index(first) : names.index(last) + 1] if name not in known]
@@ -46,7 +46,7 @@ class ReadFiles:
 
 
 def _identity(path: Path) -> list[int]:
-    """Time (s) and server id of the file's first event."""
+    """Return time (s) and server id of the file's first event."""
     with path.open("rb") as stream:
         head = stream.read(4 + 9)
     if len(head) < 13:

@@ -1,4 +1,4 @@
-"""A receive buffer: whole events of one binary log file that follow each other, indexed and verified."""
+"""A receive buffer: consecutive complete events of one binary log file, indexed and verified."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReceiveBuffer:
-    """Consecutive whole events of ONE binary log file; checksums verified and cut off, compressed events expanded.
+    """Consecutive complete events of ONE binary log file; checksums verified and cut off, compressed events expanded.
 
     Attributes:
         file: `binlog.000002`.
         file_number: 2; the digits after the last dot, 0 when there are none.
-        data: uint8, C-contiguous, writable; holds the events, and nothing else as long as this buffer or a
-            view of it exists.
+        data: uint8, C-contiguous, writable; holds the events, and nothing else as long as this buffer or a view of it
+            exists.
         start: int64[n]; offset of each event's 19-byte header in `data`.
         end: int64[n]; offset just after the event's body, without the 4 checksum bytes.
         type: uint8[n]; event type, the constants of `events`.
         end_position: int64[n]; true position after the event in its file (not wrapped at 4 GiB). Events from inside a
-            TRANSACTION_PAYLOAD all carry the payload's end position; otherwise strictly increasing.
+            TRANSACTION_PAYLOAD all have the payload's end position; otherwise strictly increasing.
         commit_ms: int64[n]; commit time of the transaction, milliseconds since the epoch: from the GTID event's
             immediate commit timestamp, else the event's own second.
         query_kind: uint8[n]; `events.BEGIN` .. `events.ROLLBACK` for QUERY events, else 0.
@@ -48,15 +48,15 @@ class ReceiveBuffer:
         return len(self.start)
 
     def until(self, end_position: int) -> ReceiveBuffer:
-        """Only the events that end at or before `end_position`. Shares the data."""
+        """Return the events that end at or before `end_position`. Shares the data."""
         return self.part(0, int(np.searchsorted(self.end_position, end_position, side="right")))
 
     def after(self, position: int) -> ReceiveBuffer:
-        """Only the events that end behind `position`. Shares the data."""
+        """Return the events that end after `position`. Shares the data."""
         return self.part(int(np.searchsorted(self.end_position, position, side="right")), len(self))
 
     def part(self, first: int, last: int) -> ReceiveBuffer:
-        """Events `first` up to, not including, `last`. Shares the data."""
+        """Return events `first` up to, not including, `last`. Shares the data."""
         if first == 0 and last == len(self):
             return self
         cut = slice(first, last)
@@ -74,9 +74,9 @@ class ReceiveBuffer:
         )
 
     def body(self, index: int) -> bytes:
-        """The event's bytes after the 19-byte header, without checksum. A copy."""
+        """Return the event's bytes after the 19-byte header, without checksum. A copy."""
         return self.data[int(self.start[index]) + 19 : int(self.end[index])].tobytes()
 
     def where(self, index: int) -> str:
-        """`binlog.000002:1234`, the place just after the event, for error messages."""
+        """Return `binlog.000002:1234`, the position just after the event, for error messages."""
         return f"{self.file}:{int(self.end_position[index])}"

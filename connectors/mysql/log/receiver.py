@@ -1,6 +1,7 @@
-"""Takes the bytes of a replication stream off its socket.
+"""Receives the bytes of a replication stream from its socket.
 
-What is handed on is never overwritten: much goes out as the buffer itself, which is then replaced, little as a copy.
+Returned data is never overwritten: much data is returned as the buffer itself, which is then replaced, little data as a
+copy.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from connectors.mysql.log.buffers import acquire_buffer, carry
 from connectors.mysql.log.receive_buffer import Bytes
 
 SMALL_BYTES: Final = 64 << 10
-"""Up to this much is copied out of the buffer, so that a few small events do not hold a whole buffer."""
+"""Up to this size data is copied out of the buffer, so that a few small events do not pin a whole buffer."""
 _LINGER_S: Final = 0.002
 _LONGEST_LINGER_S: Final = 0.05
-"""While much data flows, wait this long for more of it, and in total no longer than that, to make buffers bigger."""
+"""Time to wait for more while much data flows, and the total limit for it, to fill bigger buffers."""
 _LOW_WATER_BYTES: Final = 1 << 20
-"""While lingering, wake up for no less (socket(7), SO_RCVLOWAT), unless less is wanted."""
+"""Minimum bytes that wake up a lingering receiver (socket(7), SO_RCVLOWAT), unless fewer are wanted."""
 
 
 class Receiver:
     """One socket and the buffer that it fills. The socket stays the caller's.
 
     Attributes:
-        filled: bytes at the start of the buffer that have come and were not consumed.
-        broken: why nothing more will come; empty while the connection is good.
+        filled: received and unconsumed bytes at the start of the buffer.
+        broken: why nothing more will arrive; empty while the connection is good.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -40,9 +41,9 @@ class Receiver:
         self.filled, self.broken = 0, ""
 
     def fill(self, limit: int | None) -> int:
-        """Receive what is there, and wait for more only while much flows; the number of bytes.
+        """Receive available data, and wait for more only while much is flowing; returns the number of bytes.
 
-        limit: have no more than this in the buffer, which must leave room for some; None: as much as fits.
+        limit: maximum bytes in the buffer, above the current fill; None: as much as fits.
         """
         before = self.filled
         limit = len(self._buffer) if limit is None else min(limit, len(self._buffer))
@@ -52,21 +53,26 @@ class Receiver:
         return self.filled - before
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until something comes or the connection ends; False when nothing did."""
+        """Wait until data arrives or the connection ends; returns False when neither happens in time."""
         return bool(self._poll.poll(timeout_s * 1000))
 
     def interrupt(self) -> None:
-        """End the connection for reading, so that `wait` returns now. Any thread; the socket may be closed already."""
+        """Shut down the connection for reading, so that `wait` returns.
+
+        Any thread; the socket may be closed already.
+        """
         with suppress(OSError):
-            socket.socket.shutdown(self._socket, socket.SHUT_RD)  # that of TLS would go on in plain text
+            socket.socket.shutdown(
+                self._socket, socket.SHUT_RD
+            )  # the one of the TLS socket would continue in plain text
 
     def contents(self) -> Bytes:
-        """The received bytes that were not consumed. Nothing writes to them any more once `consume` was called."""
+        """Return the received, unconsumed bytes. They are not overwritten any more after `consume`."""
         held = self._buffer[: self.filled]
         return held.copy() if self.filled <= SMALL_BYTES else held
 
     def consume(self, size: int) -> None:
-        """Drop the first bytes of `contents`: what follows them is at the start of the buffer afterwards."""
+        """Drop the first bytes of `contents`; the rest is at the start of the buffer afterwards."""
         buffer, filled = self._buffer, self.filled
         if filled <= SMALL_BYTES:
             buffer[: filled - size] = buffer[size:filled].copy()
@@ -75,11 +81,11 @@ class Receiver:
         self.filled = filled - size
 
     def first(self, size: int) -> bytes:
-        """The first bytes of the buffer."""
+        """Return the first bytes of the buffer."""
         return self._buffer[:size].tobytes()
 
     def _linger(self, limit: int) -> None:
-        """Much has come: wait for more, woken up once for many packets instead of for each."""
+        """Wait for more data, waking up once for many packets instead of for each."""
         started = time.monotonic()
         while self.filled < limit and not self.broken and time.monotonic() - started < _LONGEST_LINGER_S:
             before = self.filled

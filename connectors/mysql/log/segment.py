@@ -1,4 +1,4 @@
-"""Segments: runs of whole transactions, the pieces that batches are made of; and the queue that cuts batches."""
+"""Segments: runs of complete transactions of which batches are made, and the queue that assembles batches."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.positions import LogPosition
 
 ANONYMOUS = ("", 0, 0)
-"""Among a segment's GTIDs: there are transactions without one in it."""
+"""Marks, among a segment's GTIDs, that it has transactions without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Whole transactions that follow each other in the log.
+    """Consecutive complete transactions of the log.
 
     Attributes:
         file, position: where it ends; the next one begins there.
         bytes: log bytes in it.
-        rows: estimated from event sizes; exact counts need decoding, which is not done where batches are planned.
+        rows: estimated from event sizes; exact counts would need decoding, which planning does not do.
         tables: captured tables with rows in it.
         changed: captured tables whose definition changes at its beginning, before any of their rows.
-        schemas: entries of the schema history that hold at its end.
+        schemas: number of schema history entries valid at its end.
         gtids: transactions in it: (source id, first, last) of MySQL, or (domain, server, number) of MariaDB, and
             ANONYMOUS.
     """
@@ -48,7 +48,7 @@ class Segment:
         return bool(self.tables or self.changed)
 
     def merge_with(self, later: Segment) -> Segment:
-        """Both as one; the later one changes no table that has rows in this one."""
+        """Merge with a later segment, which must not change a table with rows in this one."""
         return replace(
             later,
             bytes=self.bytes + later.bytes,
@@ -60,20 +60,20 @@ class Segment:
 
 
 class SegmentQueue:
-    """Segments that were read from the log and not yet made into batches. Not thread safe: the owner locks."""
+    """Segments read from the log that are not in a batch yet. Not thread-safe: the owner locks."""
 
     def __init__(self) -> None:
         self._waiting: deque[Segment] = deque()
         self.bytes = 0
         """Log bytes waiting."""
         self.transactions: int | None = 0
-        """Transactions waiting; None once there was one without a GTID, or of MariaDB, whose runs tell no numbers."""
+        """Transactions waiting; None once there was one without a GTID, or of MariaDB, whose runs have no counts."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def put(self, segment: Segment) -> None:
-        """Add the next segment of the log. What concerns no captured table is kept as one, however long it gets."""
+        """Add the next segment of the log. Segments without captured tables are merged into one of any length."""
         self.bytes += segment.bytes
         self._count(segment.gtids, 1)
         if self._waiting and not self._waiting[-1].relevant and not segment.relevant:
@@ -82,14 +82,14 @@ class SegmentQueue:
 
     @property
     def relevant(self) -> bool:
-        """Whether something waits that concerns captured tables."""
+        """Whether the queue has something that concerns captured tables."""
         return len(self._waiting) > 1 or any(segment.relevant for segment in self._waiting)
 
     def poll(self, limits: Limits | None) -> list[Segment]:
-        """Remove and return the segments of the next batch; empty when none wait.
+        """Remove and return the segments of the next batch; empty when none are waiting.
 
-        A batch ends before a segment that changes a table which has rows in the batch already, so that every table has
-        one schema in it; and before a segment that would exceed a limit, unless it is the first.
+        A batch ends before a segment that changes a table with rows in the batch, so that every table has one schema in
+        it; and before a segment that would exceed a limit, unless it is the first.
         """
         batch: list[Segment] = []
         tables: set[TableId] = set()
@@ -117,16 +117,17 @@ class SegmentQueue:
 
 
 def end_offset(start: MySqlOffset, batch: Sequence[Segment]) -> MySqlOffset:
-    """The offset at the end of a batch that began at `start`. `gtids` stays None when it was not known at the start."""
+    """Return the offset at the end of a batch that began at `start`. `gtids` stays None if unknown at the start."""
     last = batch[-1]
     done = gtids_behind(start.gtids, batch)
     return replace(start, position=LogPosition(last.file, last.position), gtids=done, schemas=last.schemas)
 
 
 def gtids_behind(done: str | None, segments: Sequence[Segment]) -> str | None:
-    """The GTID set or position behind segments, when it is `done` before them.
+    """Return the GTID set or position after segments, given `done` before them.
 
-    None when it was None before, or once there were transactions without a GTID: then no set says what is done.
+    None when it was None before, or once there were transactions without a GTID: then no set describes what is
+    committed.
     """
     gtids = [gtid for segment in segments for gtid in segment.gtids]
     if done is None or not gtids:
@@ -138,7 +139,7 @@ def gtids_behind(done: str | None, segments: Sequence[Segment]) -> str | None:
 
 
 def cut_points(batch: Sequence[Segment], parts: int, least_bytes: int) -> list[Segment]:
-    """Where to cut a batch into at most `parts` parts of about the same size, none much under `least_bytes`.
+    """Split a batch into at most `parts` parts of about the same size, none much below `least_bytes`.
 
     Returns the last segment of every part; the last one is the last of the batch.
     """
@@ -154,17 +155,17 @@ def cut_points(batch: Sequence[Segment], parts: int, least_bytes: int) -> list[S
 
 
 LEAST_SPLIT_BYTES = 4 << 20
-"""Below this a second task costs more than it saves."""
+"""Size below which a second task costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Events behind `start` up to `end`, a transaction end.
+    """Events after `start` up to `end`, a transaction end.
 
     Attributes:
-        schemas: so many entries of the schema history hold in it.
+        schemas: number of schema history entries that apply.
         server: whose positions these are (`ServerInfo.identity`); empty for files.
-        after, upto: the GTIDs done at the start and at the end: they name the same transactions on other servers.
+        after, upto: the GTIDs committed at the start and at the end: they name the same transactions on other servers.
         files_ahead: as in the offset.
     """
 
@@ -178,13 +179,15 @@ class LogRange:
 
 
 Cut = tuple[LogPosition, str | None]
-"""Where a part of a batch ends, and the GTIDs done there."""
+"""End of a part of a batch, and the GTIDs committed there."""
 
 
 def cuts_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Cut]:
-    """Where the parts of a batch end. `planned` are its segments, None when another process planned it: then it is one
-    part. None at all when nothing in the batch concerns captured tables, or when it only moves to another server or
-    log."""
+    """Return the ends of the parts of a batch.
+
+    `planned` are its segments; None if another process planned it, which makes it one part. Returns no part when
+    nothing in the batch concerns captured tables, or when it only moves to another server or log.
+    """
     nothing = planned is not None and not any(segment.tables for segment in planned)
     if start.position == end.position or nothing or start.moved_to(end):
         return []
@@ -199,7 +202,7 @@ def cuts_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOff
 
 
 def splits_at(start: MySqlOffset, end: MySqlOffset, cuts: Sequence[Cut]) -> list[Split]:
-    """The splits of a batch with such parts, each with a LogRange."""
+    """Return the splits of a batch with these parts, each with a LogRange."""
     starts = [(start.position, start.gtids), *cuts]
     return [
         Split(index, LogRange(low, high, end.schemas, end.server, after, upto, end.files_ahead))
@@ -208,5 +211,5 @@ def splits_at(start: MySqlOffset, end: MySqlOffset, cuts: Sequence[Cut]) -> list
 
 
 def splits_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
-    """The splits of a batch, as `cuts_of` says."""
+    """Return the splits of a batch, divided by `cuts_of`."""
     return splits_at(start, end, cuts_of(planned, start, end, parallelism))

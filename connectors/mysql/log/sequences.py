@@ -1,4 +1,4 @@
-"""Positions as sequences: the numbers that rows of the log carry and that order everything."""
+"""Positions as sequences: numbers of logged rows that define the order of everything."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _SHIFT = 40
 
 
 def sequence_of(file: str, position: int, files_ahead: int = 0) -> int:
-    """The sequence of a row whose event ends at this position. `files_ahead` as in the offset."""
+    """Return the sequence of a row whose event ends at this position. `files_ahead` as in the offset."""
     return (file_number(file) + files_ahead) << _SHIFT | position
 
 
 def sequence_text(sequence: int) -> str:
-    """`log file:position` of a sequence, such as `000003:1234`; empty when the row is from no log."""
+    """Format a sequence as `log file:position`, such as `000003:1234`; empty when the row is not from a log."""
     if sequence <= 0:
         return ""
     return f"{sequence >> _SHIFT:06d}:{sequence & ((1 << _SHIFT) - 1)}"

@@ -1,4 +1,4 @@
-"""Picks whole transactions out of a log by their GTIDs, where it is not the log that a position belongs to."""
+"""Selects complete transactions from another server's log by their GTIDs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GTIDS = np.array(sorted(events.GTID_TYPES), np.uint8)
 
 
 class Sieve:
-    """Lets the transactions through that `accept` says yes to; it is asked once for each, in log order.
+    """Passes on the transactions for which `accept` returns True; it is called once for each, in log order.
 
-    A transaction ends where the next one begins, so what stands between two (ROTATE and the like) goes with the first.
+    A transaction ends where the next one begins, so events between two (ROTATE and the like) belong to the first.
     """
 
     def __init__(self, accept: Callable[[Gtid], bool]) -> None:
@@ -25,11 +25,11 @@ class Sieve:
 
     @property
     def inside(self) -> bool:
-        """Whether the last transaction was accepted; more of it may come."""
+        """Whether the last transaction was accepted; more of it may follow."""
         return self._inside
 
     def parts(self, buffer: ReceiveBuffer) -> Iterator[ReceiveBuffer]:
-        """The parts of the buffer that belong to accepted transactions, in log order."""
+        """Yield the parts of the buffer that belong to accepted transactions, in log order."""
         begin = 0
         for index in transaction_begins(buffer):
             if self._inside and index > begin:
@@ -40,12 +40,12 @@ class Sieve:
 
 
 def transaction_begins(buffer: ReceiveBuffer) -> list[int]:
-    """Indexes of the GTID events."""
+    """Return the indexes of the GTID events."""
     return [int(index) for index in np.flatnonzero(np.isin(buffer.type, _GTIDS))]
 
 
 def begin_of(buffer: ReceiveBuffer, index: int) -> LogPosition:
-    """Where an event begins."""
+    """Return the position where an event begins."""
     checksum = events.CHECKSUM_SIZE if buffer.checksum else 0
     size = int(buffer.end[index]) - int(buffer.start[index]) + checksum
     return LogPosition(buffer.file, int(buffer.end_position[index]) - size)

@@ -1,6 +1,6 @@
 """The replication stream of a live server, as verified receive buffers.
 
-A reader holds one connection. `read` never blocks longer than asked, and what it returns is never overwritten: every
+A reader holds one connection. `read` never blocks longer than requested, and returned data is never overwritten: every
 buffer owns its memory.
 """
 
@@ -24,39 +24,39 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import version_number, where_of
 
 _FRAMING_SHARE: Final = 16
-"""A range of the log is expected to come with at most one in so many bytes of packet headers."""
+"""Maximum expected share of packet headers in a range of the log: one byte in this many."""
 _HEAD: Final = 1024
-"""The format description and the start of encryption are in the first so many bytes of a file."""
+"""The format description and the start of encryption are within this many bytes of a file's beginning."""
 _MISSED_HEARTBEATS: Final = 4
-"""So many heartbeats may be missing before the connection counts as dead."""
+"""Number of missed heartbeats after which the connection counts as dead."""
 _LEAST_SILENCE_S: Final = 10.0
 _WITHOUT_POSITIONS: Final = (11, 4, 0)
-"""The first MariaDB whose events inside of a transaction have no position."""
+"""First MariaDB version in which events inside a transaction have no position."""
 
 
 class EndOfLog(Exception):
-    """The server has sent everything its log holds; only with `until_end`. Not an error: the caller ends its loop."""
+    """The server has sent its whole log; only with `until_end`. Not an error: it ends the caller's loop."""
 
 
 class BinlogStream:
     """Reads a server's binary log from a position or after a GTID set. Runs in the stream reader and on executors.
 
     Args:
-        connection: authenticated and idle; it belongs to the stream from here on, which closes it.
+        connection: authenticated and idle; owned and closed by the stream from here on.
         server_id: an id that no other replica or reader of that server uses at the same time.
         file, position: start here; without a file and GTID set, at the server's oldest log file.
-        gtid_set: start behind these transactions instead (MySQL: needs gtid_mode ON; the empty text is the whole log).
+        gtid_set: start after these transactions instead (MySQL: needs gtid_mode ON; the empty text is the whole log).
         until_end: raise EndOfLog at the end of the log instead of waiting for more.
-        heartbeat_s: seconds of silence after which the server is to send a heartbeat.
+        heartbeat_s: seconds of silence after which the server should send a heartbeat.
 
     Attributes:
         last_seen: `time.monotonic()` when the server last sent anything, heartbeats included.
 
     Raises (here and in `read`):
-        PositionLost: the log does not hold the position any more.
+        PositionLost: the log no longer holds the position.
         CorruptLog, UnsupportedChange: as `log_file.read_buffers`.
         SourceUnavailable: the connection was cut, or silent for longer than the heartbeats allow.
-        SourceError: whatever else the server says.
+        SourceError: any other error of the server.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class BinlogStream:
         if gtid_set is not None and not mariadb:
             command = dump_command.by_gtid(gtid_set, server_id, until_end=until_end)
         else:
-            # Where MariaDB's encrypted files say so, right behind their head, nobody can begin: it sends garbage.
+            # A dump cannot begin at the encryption event near the head of an encrypted MariaDB file: it sends garbage.
             if position > dump_command.LARGEST_POSITION or (mariadb and 4 < position < _HEAD):
                 self._skip_to, position = position, 4
             annotations = mariadb and version_number(version) >= _WITHOUT_POSITIONS
@@ -96,26 +96,27 @@ class BinlogStream:
 
     @property
     def file(self) -> str:
-        """The file that the server is reading for us; empty before its first packet came."""
+        """The file that the server is sending; empty before its first packet."""
         return self._indexer.file
 
     @property
     def position(self) -> int:
-        """Position in `file` up to which everything was read, or passed over by the server on our behalf."""
+        """Position in `file` up to which everything was read, or skipped by the server for us."""
         return self._indexer.position
 
     @property
     def version(self) -> str:
-        """Version text of the server that wrote `file`; empty before its format description came."""
+        """Version text of the server that wrote `file`; empty before its format description."""
         return self._indexer.format.version if self._indexer.format else ""
 
     def read(self, timeout_s: float, up_to: LogPosition | None = None) -> ReceiveBuffer | None:
-        """The next whole events that have arrived, in log order; None when none came within `timeout_s` seconds.
+        """Return the next complete events, in log order; None when none arrive within `timeout_s` seconds.
 
-        up_to: the caller wants nothing behind this position, so little more is received and not waited for. What came
-        from behind it is returned all the same.
+        up_to: the caller wants nothing after this position, so little more is received and not waited for. Events after
+        it that arrive anyway are returned.
 
-        Raises EndOfLog with `until_end`, otherwise as the class says. After an error the stream is of no more use.
+        Raises EndOfLog with `until_end`, otherwise as the class says. After an error the stream cannot be used any
+        more.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -132,17 +133,17 @@ class BinlogStream:
             self._wait(left)
 
     def interrupt(self) -> None:
-        """A `read` that waits in another thread raises SourceUnavailable now; only `close` may follow. Any thread."""
+        """Make a `read` that waits in another thread raise SourceUnavailable; only `close` may follow. Any thread."""
         self._receiver.interrupt()
 
     def close(self) -> None:
-        """Close the connection. The server notices at once, or at its next heartbeat."""
+        """Close the connection. The server notices immediately, or at its next heartbeat."""
         if self._connection.open:
             self._connection.close()
         self._ready = iter(())  # the generator refers to this stream, and both to the buffer
 
     def _skip_before_start(self, buffer: ReceiveBuffer) -> ReceiveBuffer:
-        """The events behind a start position that no dump can begin at."""
+        """Return the events after a start position at which no dump can begin."""
         if not self._skip_to:
             return buffer
         if buffer.file != self._start_file:
@@ -160,7 +161,7 @@ class BinlogStream:
         )
 
     def _index(self) -> Iterator[ReceiveBuffer]:
-        """The whole events of what has come."""
+        """Yield the complete events received so far."""
         held = self._receiver.contents()
         yield from self._indexer.buffers(held, len(held))
         self._receiver.consume(self._indexer.at)
@@ -168,7 +169,7 @@ class BinlogStream:
             self._no_event()
 
     def _no_event(self) -> None:
-        """The rest of the buffer begins with a packet that is no event: the end, or an error. Returns if incomplete."""
+        """Handle a packet that is not an event: the end of the log, or an error. Returns if it is incomplete."""
         size = int.from_bytes(self._receiver.first(3), "little")
         if self._receiver.filled < 4 + size:
             return
@@ -187,9 +188,9 @@ class BinlogStream:
         )
 
     def _fill(self, up_to: LogPosition | None) -> int:
-        """Receive what is there; the number of bytes.
+        """Receive available data; returns the number of bytes.
 
-        A broken connection is an error only once everything that came before was handed on.
+        A broken connection becomes an error only after everything received before was returned.
         """
         if self._receiver.broken:
             raise self._lost(self._receiver.broken)
@@ -201,7 +202,7 @@ class BinlogStream:
         return got
 
     def _limit(self, up_to: LogPosition | None) -> int | None:
-        """How far to fill the buffer so that everything before `up_to` fits; None when that is not known."""
+        """Return how far to fill the buffer so that everything before `up_to` fits; None when unknown."""
         if up_to is None or up_to.file != self.file:
             return None
         left = max(0, up_to.position - self.position)
@@ -222,4 +223,4 @@ class BinlogStream:
 
 
 OpenStream = Callable[[LogPosition, bool], BinlogStream]
-"""Opens a stream at a position; the flag asks for one that ends at the end of the log."""
+"""Opens a stream at a position; the flag requests one that ends at the end of the log."""

@@ -1,1 +1,1 @@
-"""Row events to Arrow columns: table maps, column plans, character sets, JSON."""
+"""Converts row events to Arrow columns: table maps, column plans, character sets, JSON."""

@@ -1,4 +1,4 @@
-"""Addresses of arrays, which is what the row kernels get."""
+"""Addresses of arrays, the arguments of row kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def address(array: Any) -> int:
-    """The address of a C-contiguous array's first byte; the caller keeps the array alive while a kernel runs."""
+    """Return the address of a C-contiguous array's first byte; the caller keeps the array alive while a kernel runs."""
     if not array.flags.c_contiguous:
         raise ValueError("a kernel needs a contiguous array")
     return int(array.ctypes.data)

@@ -36,9 +36,10 @@ _UINT8, _INT64, _INT32 = pa.uint8(), pa.int64(), pa.int32()
 def finish_array(
     array: Array, finish: Finish, arrow: Array, where: str, replaced: Callable[[int], None] | None = None
 ) -> Array:
-    """A binary array to its final type. `where` names table, position and column for errors, `replaced` is `to_utf8`'s.
+    """Convert a binary array to its final type.
 
-    Raises CorruptLog for compressed values that do not decompress, UnsupportedChange for bytes outside their charset.
+    `where` names table, position and column for errors, `replaced` is `to_utf8`'s. Raises CorruptLog for compressed
+    values that do not decompress, UnsupportedChange for bytes outside their charset.
     """
     if finish.step == "inflate":
         array = pa.array([None if value is None else inflate(value, where) for value in array.to_pylist()], pa.binary())
@@ -54,7 +55,7 @@ def finish_array(
 
 
 def inflate(value: bytes, where: str) -> bytes:
-    """A value of a MariaDB COMPRESSED column.
+    """Decompress a value of a MariaDB COMPRESSED column.
 
     Format (MariaDB `sql/field_comp.cc`): nothing for an empty value; a zero byte and the plain value; or 0x80 + size of
     the length (+ 8 when without zlib header), that many bytes of length, big-endian, and the deflated value.
@@ -81,8 +82,8 @@ class Arena:
     Args:
         plan: the table's plan.
         rows: row images that must fit.
-        bound: bytes of log they come from, at most.
-        averages: float64[columns], bytes per row of variable-length columns seen before; negative where not known.
+        bound: maximum bytes of log that they come from.
+        averages: float64[columns], average bytes per row of variable-length columns; negative when unknown.
     """
 
     __slots__ = ("_buffer", "_layout", "base", "head", "layout", "plan", "rows")
@@ -97,7 +98,7 @@ class Arena:
         open_arena(layout, head, self.base)
 
     def averages(self, rows: int) -> Array:
-        """Bytes per row that each variable-length column took; 0 for the others."""
+        """Return the bytes per row used by each variable-length column; 0 for the others."""
         used = self.layout["data_at"] - self.layout["data"]
         return np.where(self.layout["width"] < 0, used, 0) / max(rows, 1)
 
@@ -109,9 +110,9 @@ class Arena:
         where: str,
         replaced: Count | None,
     ) -> ChangeBlock:
-        """The first `rows` row images. `patch(column, array)` may replace values that the kernel left to Python.
+        """Return the first `rows` row images. `patch(column, array)` may replace values that the kernel left to Python.
 
-        `replaced` is told of values with bytes that their character set does not have; None refuses them.
+        `replaced` counts values with bytes outside their character set; None refuses them.
         """
         columns = self.layout.tolist()
         arrays = []
@@ -136,7 +137,7 @@ class Arena:
         )
 
     def _counter_for(self, column: str, count: Count) -> Callable[[int], None] | None:
-        """The counter of replacement characters; None for a column of the key, where they would make rows one."""
+        """Return the counter of replacement characters; None for a key column, where they could make keys equal."""
         if column in self.plan.schema.primary_key:
             return None
         return partial(count, f"replacement-characters {self.plan.table.id}.{column}")
@@ -163,16 +164,16 @@ class Arena:
 
 
 def patched(array: Array, rows: Array, values: list[str]) -> Array:
-    """The array with `values` at `rows` (ascending)."""
+    """Return the array with `values` at `rows` (ascending)."""
     mask = np.zeros(len(array), bool)
     mask[rows] = True
     return pc.replace_with_mask(array, pa.array(mask), pa.array(values, array.type))
 
 
 def text_patch(buffer: ReceiveBuffer, entries: Array, where: str) -> Callable[[int, Array], Array]:
-    """A patch for `Arena.block` that finishes the JSON values of a slow list, ops.SLOW[n].
+    """Return a patch for `Arena.block` that completes the JSON values of a slow list, ops.SLOW[n].
 
-    It raises CorruptLog, with `where`, for a document or changes to it that cannot be read.
+    The patch raises CorruptLog, with `where`, for a document or changes to it that cannot be read.
     """
 
     def text(entry: Array) -> str:

@@ -1,8 +1,8 @@
-"""Which character set a collation id belongs to, for MySQL 5.6 - 9.7 and MariaDB 10 - 11.8.
+"""Character sets of collation ids, for MySQL 5.6 - 9.7 and MariaDB 10 - 11.8.
 
 The ids come from `information_schema.collations` of MySQL 9.7 and `collation_character_set_applicability` of MariaDB
-10.11 and 11.8; no id means two sets. MariaDB adds two series: 1024 + id is the same collation without padding, and from
-2048 on the Unicode 14 collations (`uca1400`) lie in blocks of 256 per character set.
+10.11 and 11.8; no id has two character sets. MariaDB adds two series: 1024 + id is the same collation without padding,
+and from 2048 on the Unicode 14 collations (`uca1400`) occupy blocks of 256 per character set.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _UCA1400_BLOCKS: Final = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
 
 
 def charset_of(collation_id: int) -> str | None:
-    """The character set of a collation id, None for an id that neither server has."""
+    """Return the character set of a collation id, None for an id unknown to both servers."""
     if collation_id >= _UCA1400:
         block = (collation_id - _UCA1400) >> 8
         return _UCA1400_BLOCKS[block] if block < len(_UCA1400_BLOCKS) else None

@@ -1,4 +1,4 @@
-"""A batch's rows into the tables of the server, inside the caller's transaction. Driver."""
+"""Writes a batch's rows to the tables of the server, inside the caller's transaction. Driver."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ from connectors.shared.staging.stage import Staged
 
 
 class BatchWriter:
-    """Writes one batch after the other; keeps the tables as they are in the server from batch to batch."""
+    """Writes batches one after the other; caches the server's table definitions between batches."""
 
     def __init__(self, options: ServerSinkOptions, pipeline: str) -> None:
         self._dead_letters = options.dead_letters if options.rejected_values == "dead-letter" else None
         self._pipeline = pipeline
         self._tables: dict[TableId, ServerTable] = {}
         self._cut_off = True
-        """Whether an attempt to commit the next batch may have left dead letters: nobody knows what ran before this."""
+        """Whether an earlier attempt at the next batch may have left dead letters.
+
+        True at first, as earlier runs are unknown.
+        """
 
     def forget_tables(self) -> None:
-        """Tables are about to change."""
+        """Drop cached definitions before tables change."""
         self._tables = {}
 
     def committed(self) -> None:
-        """The transaction is through."""
+        """Record that the transaction is committed."""
         self._cut_off = False
 
     def write(self, session: SinkSession, batch: int, staged: Sequence[Staged]) -> dict[str, int]:
-        """Write all rows; counts of deletes that found no row, and of rows that went to the dead letters.
+        """Write all rows; returns counts of deletes without a matching row and of rows sent to the dead letters.
 
         Raises SinkError, SinkUnavailable.
         """
@@ -70,7 +73,7 @@ class BatchWriter:
 
 
 def missing_table(table: TableId) -> SinkError:
-    """Rows for a table that is not there."""
+    """Return the error for rows of a missing table."""
     hint = "it was dropped or renamed in the server; `cdc resync` re-snapshots it"
     return SinkError("the table does not exist", where=str(table), hint=hint)
 

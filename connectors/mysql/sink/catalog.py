@@ -1,4 +1,4 @@
-"""The tables of the sink's server, and schema changes in it: a few queries however many tables there are. Driver."""
+"""The tables of the sink's server and their schema changes: a few queries however many tables there are. Driver."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HINTS = {
     "set and a collation that tells all values apart (CHARACTER SET latin1 COLLATE latin1_bin)",
 }
 _CHANGES = ("ALTER ", "CREATE ", "DROP ", "RENAME ", "TRUNCATE ")
-"""How the dialect's statements begin."""
+"""Prefixes of the dialect's schema changes."""
 
 _RUNNING = (
     "SELECT INFO FROM information_schema.PROCESSLIST "
@@ -54,14 +54,14 @@ _NO_GENERATED_KEYS = "SET SESSION sql_generate_invisible_primary_key = OFF"
 
 
 class MySqlSchemas(SchemaSession[ServerType]):
-    """Schema changes in an open session."""
+    """Applies schema changes in an open session."""
 
     def __init__(self, session: SinkSession, own_database: str, waits: RetryPolicy) -> None:
         self._session, self._waits = session, waits
         folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
         self._dialect = ServerDialect(session.flavor, own_database, folds)
         if session.flavor == "mysql":
-            with suppress(StatementRefused):  # an older server, or no right to it: it says no to such tables later
+            with suppress(StatementRefused):  # an older server, or no privilege: it refuses such tables later
                 session.run(_NO_GENERATED_KEYS)
 
     @property
@@ -70,14 +70,16 @@ class MySqlSchemas(SchemaSession[ServerType]):
         return self._dialect
 
     def read(self, tables: Sequence[TableId]) -> Layout[ServerType]:
-        """The existing tables, with collations and unique keys."""
+        """Return the existing tables, with collations and unique keys."""
         found = read_server_tables(self._session, tables, ignore_case=self._dialect.ignore_case)
         databases = (str(row[0]) for row in self._session.rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA"))
         return Layout(found, databases, ignore_case=self._dialect.ignore_case)
 
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
-        """Wait for changes of these tables that this account has begun: a server carries out what a run that was killed
-        has sent. Raises SinkUnavailable when that takes too long."""
+        """Wait for schema changes of these tables begun by this account: a server completes statements of a killed run.
+
+        Raises SinkUnavailable when that takes too long.
+        """
         waiting = Backoff(self._waits, "a schema change of an earlier run")
         while (statement := self._statement_on(tables)) is not None:
             if not waiting.pause(statement):
@@ -92,7 +94,7 @@ class MySqlSchemas(SchemaSession[ServerType]):
         return None
 
     def execute(self, statement: Statement) -> None:
-        """Raises ChangeRefused for what the server refuses on this table."""
+        """Run a statement. Raises ChangeRefused if the server refuses it for this table."""
         try:
             self._session.run(statement.sql)
         except StatementRefused as error:
@@ -100,12 +102,12 @@ class MySqlSchemas(SchemaSession[ServerType]):
             raise ChangeRefused(str(error), where=str(statement.table), hint=hint, curable=True) from None
 
     def finds(self, query: str) -> bool:
-        """Whether the query finds a row."""
+        """Return whether the query finds a row."""
         return bool(self._session.rows(query))
 
 
 def read_server_tables(session: SinkSession, tables: Sequence[TableId], *, ignore_case: bool) -> list[ServerTable]:
-    """The definitions of those tables that exist."""
+    """Return the definitions of those tables that exist."""
 
     def name(table: TableId) -> tuple[str, str]:
         pair = table.database, table.table

@@ -1,7 +1,7 @@
 """The SQL of sink tables in MySQL, MariaDB and OceanBase. Pure, nothing is executed here.
 
-Everything is altered in place: the server converts values as the source's server does, in strict mode, so a value that
-does not fit refuses the change. OceanBase carries the same statements out, some of them by copying the table itself.
+Tables are altered in place: the server converts values as the source's server does, in strict mode, so a value that
+does not fit refuses the change. OceanBase runs the same statements, some of them by copying the table itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEY_COLLATION: dict[str, str] = {
     "mariadb": "utf8mb4_nopad_bin",
     "oceanbase": "utf8mb4_bin",
 }
-"""Compares code by code, and trailing spaces too where the server can: keys that differ in the source differ here."""
+"""Collation of key columns: tells apart keys that differ in the source, by trailing spaces too where the server can."""
 _LONGEST_NAME = 64
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _BITS = re.compile(r"[bB]'([01]*)'")
@@ -47,22 +47,22 @@ _SPAN = re.compile(r"-?\d{1,3}:\d\d(?::\d\d(?:\.\d{1,6})?)?")
 _NUMERIC = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"})
 _PLAIN_TEXT = frozenset({"char", "varchar", "enum", "set", "uuid", "inet4", "inet6"})
 _TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
-"""Types with a default that is an expression, since MySQL 8.0.13 and MariaDB 10.2; others and OceanBase refuse it."""
+"""Types whose default is an expression, since MySQL 8.0.13 and MariaDB 10.2; older servers and OceanBase refuse it."""
 _NO_DEFAULT = _TEXTS | {"tinyblob", "blob", "mediumblob", "longblob", "json", "geometry"}
 _MOST = 65_535
 _OF_TEXT = 12
-"""What a text or a blob takes of a row, at most; numbers and times take no more, but for a DECIMAL."""
+"""Maximum bytes that a text or a blob takes of a row; numbers and times take no more, except DECIMAL."""
 _OUTSIDE = {"varchar": "text", "varbinary": "blob"}
 
 
 @dataclass(frozen=True)
 class ServerTable(ActualTable[ServerType]):
-    """A table that exists.
+    """An existing table.
 
     Attributes:
-        unique: columns of its unique keys besides the primary key, one tuple for each.
-        generated: columns that the server computes, which are not written.
-        engine: the storage engine, where that has no transactions.
+        unique: columns of each unique key besides the primary key.
+        generated: columns computed by the server, which are not written.
+        engine: the storage engine if it has no transactions.
     """
 
     unique: tuple[tuple[str, ...], ...] = ()
@@ -70,7 +70,7 @@ class ServerTable(ActualTable[ServerType]):
     engine: str = ""
 
     def check(self) -> None:
-        """Raise ChangeRefused where a batch could not be undone."""
+        """Raise ChangeRefused for a table in which a batch could not be rolled back."""
         if self.engine:
             name = quoted(self.id.database, self.id.table)
             raise ChangeRefused(
@@ -82,7 +82,7 @@ class ServerTable(ActualTable[ServerType]):
 
 @dataclass(frozen=True)
 class ServerDialect(Dialect[ServerType]):
-    """The dialect of one server. `own_database`: where this tool keeps its own table."""
+    """The dialect of one server. `own_database`: the database of this tool's own table."""
 
     flavor: Flavor
     own_database: str
@@ -98,15 +98,15 @@ class ServerDialect(Dialect[ServerType]):
         return self.names_ignore_case
 
     def quoted(self, name: str) -> str:
-        """In backquotes."""
+        """Quote an identifier with backquotes."""
         return quoted(name)
 
     def literal(self, text: str) -> str:
-        """With backslash escapes."""
+        """Quote text with backslash escapes."""
         return text_literal(text)
 
     def check_table(self, table: TableId) -> None:
-        """A database is needed, not the tool's own, and names that are not too long."""
+        """Refuse tables without a database, in the tool's own database, or with a name that is too long."""
         if not table.database:
             hint = "give it one with a route, such as sink-table: ods.<>"
             raise ChangeRefused("the table has no database", where=str(table), hint=hint)
@@ -117,65 +117,65 @@ class ServerDialect(Dialect[ServerType]):
             self.check_column(table, name)
 
     def check_column(self, table: TableId, name: str) -> None:
-        """Names that are not too long."""
+        """Refuse names that are too long or end with a space."""
         if len(name) > _LONGEST_NAME or name.endswith(" "):
             reason = f"no name may have more than {_LONGEST_NAME} characters or end with a space: {name!r}"
             raise ChangeRefused(reason, where=str(table), hint="give it another name with a route or a rule")
 
     def check_existing(self, actual: ActualTable[ServerType]) -> None:
-        """The engine has transactions."""
+        """Refuse tables whose engine has no transactions."""
         assert isinstance(actual, ServerTable)
         actual.check()
 
     # types
 
     def column_type(self, data_type: DataType, *, key: bool) -> ServerType:
-        """The type for any source."""
+        """The type of a column, for any source."""
         return server_type(data_type, key_parts=int(key), flavor=self.flavor)
 
     def holds(self, actual: ServerType, data_type: DataType, *, key: bool) -> bool:
-        """Every value unchanged."""
+        """Whether the column stores every value unchanged."""
         return holds(actual, data_type) or (key and is_key_type(actual, data_type))
 
     def data_type(self, actual: ServerType) -> DataType:
-        """One to one."""
+        """The column's type of this tool."""
         return actual.data_type
 
     def stays(self, actual: ServerType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Where it is of that type, whatever its collation, or holds it: the same type, or text of a long row."""
+        """Whether the column keeps its type: it has the new one in any collation, or holds it as text of a long row."""
         alike = old is not None and (old == new or (not key and stays_outside(actual, (old.kind, new.kind))))
         if alike and holds(actual, new):
             return True
         return actual.text == self.column_type(new, key=key).text or (key and is_key_type(actual, new))
 
     def respelled(self, actual: ServerType, column: Column, *, key: bool) -> ServerType | None:
-        """Room for what the source's type takes besides: labels of an ENUM, longer texts, larger numbers."""
+        """A wider type for further values of the source's type: labels of an ENUM, longer texts, larger numbers."""
         found = respelled(actual, column_type(column, key_parts=int(key), flavor=self.flavor))
         return None if found is None else self.altered_type(actual, found)
 
     def altered_type(self, old: ServerType, new: ServerType) -> ServerType:
-        """With the collation that the column has, where that tells the labels apart."""
+        """Keep the column's collation, unless it treats two labels as equal."""
         return self._labelled(replace(new, collation=old.collation)) if new.is_characters else new
 
     def in_place(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], new: ServerType) -> bool:
-        """But for bits that become bytes: MODIFY makes the digits of their number of them."""
+        """Whether MODIFY can make the change; not for bits to bytes, as it would write the digits of their number."""
         return not _bits_to_bytes(column.type, new)
 
     def cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType], before: DataType | None = None) -> str:
-        """The bytes of bits, which a CAST makes the same digits of; a text's collation is that of its column."""
+        """Convert a value; bits become bytes, where a CAST would write digits. Text gets its column's collation."""
         if not _bits_to_bytes(old.type, new.type):
             return quoted(old.name) if old.type.text == new.type.text else super().cast(old, new, before)
         digits = 2 * (old.type.data_type.length or 1)
         return f"UNHEX(LPAD(HEX({quoted(old.name)}), {digits}, '0'))"
 
     def loose_cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType]) -> str:
-        """No value: a CAST has other names of types than a column."""
+        """NULL: type names in a CAST differ from those of columns."""
         return "NULL"
 
     # tables
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[ServerType]:
-        """With the key when the server can index it whole."""
+        """A new table; with the key if the server can index it whole."""
         columns = tuple(self.new_column(column, key=column.name in schema.primary_key) for column in schema.columns)
         unbounded = [
             column for column in columns if column.name in schema.primary_key and self._unbounded(schema, column)
@@ -191,13 +191,13 @@ class ServerDialect(Dialect[ServerType]):
         return self.with_key(keyed, schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
-        """The column in the source's type. Only key columns are NOT NULL: the source may stop seeing to the others."""
+        """The column in the source's type. Only key columns are NOT NULL: the source may drop other constraints."""
         found = column_type(column, key_parts=0, flavor=self.flavor)
         found = self._keyed(column, 1) if key else self._labelled(found)
         return ActualColumn(column.name, found, not key, column.default, column.comment)
 
     def with_key(self, table: ActualTable[ServerType], key: tuple[str, ...]) -> ActualTable[ServerType]:
-        """The key, or none where a column of it cannot be indexed whole. A column that leaves the key takes NULL."""
+        """Set the key, or none if the server cannot index one of its columns. Columns that leave it become nullable."""
         parts = frozenset(part.casefold() for part in key)
         indexable = {column.name.casefold() for column in table.columns if column.type.can_be_key}
         if not parts <= indexable:
@@ -208,7 +208,7 @@ class ServerDialect(Dialect[ServerType]):
     def _with_part(
         self, table: ActualTable[ServerType], column: ActualColumn[ServerType], is_part: bool
     ) -> ActualColumn[ServerType]:
-        """A column as it is once it is a part of the table's new key, or is none."""
+        """Return the column as a part of the table's new key, or outside of it."""
         if table.in_key(column.name):
             return replace(column, nullable=not is_part)
         if is_part:
@@ -227,7 +227,7 @@ class ServerDialect(Dialect[ServerType]):
     def _short(
         self, columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]
     ) -> tuple[ActualColumn[ServerType], ...]:
-        """The columns, so that a row of them is no longer than the server takes; OceanBase takes more."""
+        """Shorten columns so that a row fits the server's limit; OceanBase allows longer rows."""
         return tuple(columns) if self.flavor == "oceanbase" else shortened(columns, changeable)
 
     def _unbounded(self, schema: TableSchema, column: ActualColumn[ServerType]) -> bool:
@@ -236,11 +236,11 @@ class ServerDialect(Dialect[ServerType]):
     # statements
 
     def create_database(self, database: str) -> str:
-        """Text is utf8mb4."""
+        """CREATE DATABASE with utf8mb4 text."""
         return f"CREATE DATABASE IF NOT EXISTS {quoted(database)} CHARACTER SET utf8mb4"
 
     def create_table(self, table: ActualTable[ServerType]) -> Sequence[str]:
-        """One statement."""
+        """CREATE TABLE, in one statement."""
         parts = [self._definition(column) for column in table.columns]
         if table.key:
             parts.append(f"PRIMARY KEY ({', '.join(quoted(part) for part in table.key)})")
@@ -248,19 +248,19 @@ class ServerDialect(Dialect[ServerType]):
         return [f"CREATE TABLE {self.table_name(table.id)} ({', '.join(parts)}) DEFAULT CHARSET = utf8mb4{comment}"]
 
     def create_like(self, table: ActualTable[ServerType], new: TableId) -> Sequence[str]:
-        """With indexes and options."""
+        """Create a table like another, with its indexes and options."""
         return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
 
     def rename_table(self, table: TableId, new_name: str) -> str:
-        """Inside of its database."""
+        """Rename a table within its database."""
         return f"RENAME TABLE {self.table_name(table)} TO {self.table_name(TableId(table.database, new_name))}"
 
     def move_table(self, table: ActualTable[ServerType], new: ActualTable[ServerType]) -> Sequence[str]:
-        """With indexes and options. A table with triggers is refused by the server."""
+        """Move a table with its indexes and options. The server refuses to move one with triggers."""
         return [f"RENAME TABLE {self.table_name(table.id)} TO {self.table_name(new.id)}"]
 
     def rebuild_table(self, operation: op.RebuildTableOp) -> Iterator[Statement]:
-        """One ALTER for another key, which leaves all else that the table has; a copy for values that change."""
+        """Change the key with one ALTER, which keeps everything else of the table; copy the table if values change."""
         old, new = operation.actual, operation.new
         if operation.values or self.flavor == "oceanbase":
             yield from super().rebuild_table(operation)
@@ -268,7 +268,7 @@ class ServerDialect(Dialect[ServerType]):
         assert isinstance(old, ServerTable)
         parts = ["DROP PRIMARY KEY"] if old.key else []
         parts += [f"DROP COLUMN {quoted(column.name)}" for column in old.columns if new.column(column.name) is None]
-        # A column of a key may be numbered by the server, which it cannot be outside of one or behind the first place.
+        # A key column may be AUTO_INCREMENT, which is not allowed outside of a key or behind its first column.
         parts += [
             f"MODIFY COLUMN {self._definition(column)}"
             for column in new.columns
@@ -279,13 +279,13 @@ class ServerDialect(Dialect[ServerType]):
         yield Statement(operation.table, f"ALTER TABLE {self.table_name(old.id)} {', '.join(parts)}")
 
     def comment_table(self, table: ActualTable[ServerType], comment: str) -> str:
-        """Another comment, or none."""
+        """Change or remove the table's comment."""
         return f"ALTER TABLE {self.table_name(table.id)} COMMENT = {text_literal(comment)}"
 
     def add_column(
         self, table: ActualTable[ServerType], column: ActualColumn[ServerType], after: str | None
     ) -> Sequence[str]:
-        """At its place; rows that are there get the default."""
+        """Add a column at its place; existing rows get the default."""
         place = f" AFTER {quoted(after)}" if after else ""
         (*_, added) = self._short((*table.columns, column), [column] if column.default is None else [])
         default = ""
@@ -294,7 +294,7 @@ class ServerDialect(Dialect[ServerType]):
         return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {self._definition(added)}{default}{place}"]
 
     def modify_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], value: str) -> str:
-        """The server converts, as the source's does."""
+        """Change a column; the server converts its values."""
         if table.in_key(column.name):
             kind = shared_key_type(column.type, len(table.key))
             column = replace(column, type=kind if kind.collation else self._compared_exactly(kind))
@@ -303,11 +303,11 @@ class ServerDialect(Dialect[ServerType]):
         return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {self._definition(changed)}"
 
     def comment_column(self, table: ActualTable[ServerType], column: ActualColumn[ServerType]) -> str:
-        """Part of the definition."""
+        """Change the comment, as a part of the column's definition."""
         return self.modify_column(table, column, "")
 
     def swap_shadow(self, copy: TableId, table: ActualTable[ServerType]) -> Sequence[str]:
-        """Both names change in one step, then the old rows go."""
+        """Swap both names in one step, then drop the old rows."""
         name, old = self.table_name(table.id), self.table_name(self._replaced(table.id))
         return [
             f"DROP TABLE IF EXISTS {old}",
@@ -319,7 +319,7 @@ class ServerDialect(Dialect[ServerType]):
         return TableId(table.database, f"{self.copy_of(table).table}_old")
 
     def copy_of(self, table: TableId) -> TableId:
-        """A name that fits, however long the table's is."""
+        """A name of limited length, however long the table's is."""
         digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
         return TableId(table.database, f"cdc_rebuild_{digest}")
 
@@ -341,9 +341,9 @@ def _bits_to_bytes(old: ServerType, new: ServerType) -> bool:
 
 
 def default_clause(column: ActualColumn[ServerType]) -> str:
-    """`DEFAULT 7`, or nothing where the text is no constant of the type or the type takes no default.
+    """Return `DEFAULT 7`, or nothing if the text is not a constant of the type or the type takes no default.
 
-    Every row comes whole from the source, so a default matters only for rows that are there when a column is added.
+    Every row comes whole from the source, so a default only matters for existing rows when a column is added.
     """
     text = column.default
     name = column.type.name
@@ -368,9 +368,9 @@ def default_clause(column: ActualColumn[ServerType]) -> str:
 def shortened(
     columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]
 ) -> tuple[ActualColumn[ServerType], ...]:
-    """The columns, the longest `changeable` ones as TEXT or BLOB where a row of all would be too long for a server.
+    """Change the longest `changeable` columns to TEXT or BLOB if a row of all columns would be too long for a server.
 
-    A VARCHAR of another character set takes up to four times as many bytes in utf8mb4, so a table that the source has
+    A VARCHAR of another character set takes up to four times as many bytes in utf8mb4, so a table that fits the source
     may be too long here; a TEXT takes next to nothing of the row.
     """
     found = list(columns)
@@ -385,7 +385,7 @@ def shortened(
 
 
 def stays_outside(actual: ServerType, kinds: tuple[Kind, Kind]) -> bool:
-    """Whether a column that was made a text stays one, when its type in the source was and is a VARCHAR."""
+    """Return whether a column that was changed to a text stays one, as its source type was and is a VARCHAR."""
     texts = {"text": Kind.VARCHAR, "blob": Kind.VARBINARY}
     return kinds == (texts.get(actual.text), texts.get(actual.text))
 

@@ -2,9 +2,9 @@
 
     commits (pipeline VARCHAR(255) PRIMARY KEY, batch BIGINT, committed_at TIMESTAMP, counts LONGTEXT)
 
-`batch` is the last batch that is in; a batch at or below it is not written again. `counts` are of the rows that it has
-left out, as JSON, for a run that asks after a crash. The row is locked before anything is written, so a commit whose
-answer was lost is over, one way or the other, before it is tried again.
+`batch` is the last committed batch; a batch at or below it is not written again. `counts` are those of the rows it
+skipped, as JSON, for a run that needs them after a crash. The row is locked before anything is written, so a commit
+whose answer was lost has finished, one way or the other, before it is retried.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Fence:
         self._table = quoted(database, "commits")
 
     def read(self) -> int:
-        """The last batch that is in, -1 when none is. Raises SinkError."""
+        """Return the last committed batch, -1 for none. Raises SinkError."""
         batch = self._row()
         return _NO_BATCH if batch is None else batch
 
     def counts(self, batch: int) -> dict[str, int]:
-        """Counts of what this batch has left out, where it is the last that is in. In a transaction with `lock`."""
+        """Return the counts of this batch, if it is the last committed one. In a transaction with `lock`."""
         known = f"SELECT batch, counts FROM {self._table} WHERE pipeline = %s"
         found = self._session.rows(known, (self._pipeline,))
         return dict(json.loads(found[0][1] or "{}")) if found and int(found[0][0]) == batch else {}
 
     def _row(self) -> int | None:
-        """The batch of the row; None where there is no row, or no table."""
+        """Return the batch of the row; None without a row or table."""
         try:
             rows = self._session.rows(f"SELECT batch FROM {self._table} WHERE pipeline = %s", (self._pipeline,))
         except StatementRefused as error:
@@ -53,9 +53,9 @@ class Fence:
         return int(rows[0][0]) if rows else None
 
     def create(self) -> None:
-        """Make the table and the row where they are missing. Outside of a transaction. Raises SinkError.
+        """Create the table and the row if missing. Outside of a transaction. Raises SinkError.
 
-        Only a query where they are there: every commit calls it, and a server logs each CREATE, whatever it does.
+        If they exist, this only runs a query: every commit calls it, and a server logs each CREATE, whatever it does.
         """
         if self._row() is not None:
             return
@@ -74,7 +74,7 @@ class Fence:
             raise self._refusal(error) from None
 
     def lock(self) -> int:
-        """The last batch that is in; nobody else writes one until the transaction ends."""
+        """Lock the row and return the last committed batch; no other process writes one until the transaction ends."""
         lock = f"SELECT batch FROM {self._table} WHERE pipeline = %s FOR UPDATE"
         try:
             rows = self._session.rows(lock, (self._pipeline,))
@@ -89,7 +89,7 @@ class Fence:
         return int(rows[0][0])
 
     def write(self, batch: int, counts: Mapping[str, int]) -> None:
-        """Set the row, in the caller's transaction."""
+        """Set the row, inside the caller's transaction."""
         update = (
             f"UPDATE {self._table} SET batch = %s, counts = %s, committed_at = CURRENT_TIMESTAMP WHERE pipeline = %s"
         )

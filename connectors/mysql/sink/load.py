@@ -1,7 +1,7 @@
-"""One batch's rows into a table of the server, inside the caller's transaction. Driver.
+"""Writes one batch's rows to a table of the server, inside the caller's transaction. Driver.
 
-**With a key** the images of a piece of the log come down to the last one of each key: keys whose last image is a delete
-go, the others are written over what is there. Pieces follow each other in the order of the log.
+**With a key** the images of a piece of the log are reduced to the last one of each key: keys whose last image is a
+delete are deleted, the others are upserted. Pieces follow each other in log order.
 
 | table | rows are written by |
 |---|---|
@@ -9,12 +9,12 @@ go, the others are written over what is there. Pieces follow each other in the o
 | columns of its own, or no LOAD DATA LOCAL | `INSERT ... ON DUPLICATE KEY UPDATE`: its own columns stay |
 | further unique keys | `DELETE` of all keys of the piece, then `INSERT` |
 
-`ON DUPLICATE KEY UPDATE` and `REPLACE` take any row with an equal unique key for the one that is meant, hence the last.
+`ON DUPLICATE KEY UPDATE` and `REPLACE` match rows by any unique key, hence the last case.
 
-**Without a key** changes are carried out one after the other; a delete takes one of equal rows.
+**Without a key** changes are applied one by one; a delete removes one of several equal rows.
 
-A piece with a row that the table does not take is undone and written row by row (`row_by_row`). The text of a piece
-for LOAD DATA is made by a thread while the server takes the piece before it.
+A piece with a row that the table refuses is rolled back and written row by row (`row_by_row`). A thread formats the
+text of a piece for LOAD DATA while the server loads the piece before it.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ _GONE = (int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
 
 
 class TableWriter:
-    """Writes the staged rows of one table. `table` is as it is in the server; `refused` gets what it does not take."""
+    """Writes the staged rows of one table. `table` is its definition in the server; `refused` receives refused rows."""
 
     def __init__(self, session: SinkSession, table: ServerTable, staged: Staged, refused: RefusedRows) -> None:
         self._session, self._table, self._staged, self._refused = session, table, staged, refused
         self._statements = RowStatements(session, table)
 
     def write(self) -> int:
-        """Write all rows; how many deletes found no row, in a table without a key.
+        """Write all rows; returns the number of deletes without a matching row, for a table without a key.
 
-        Raises SinkError for what the table does not take and is not to be left out, SinkUnavailable to try the batch
-        again.
+        Raises SinkError for a refused row that may not be skipped, SinkUnavailable to retry the batch.
         """
         pieces = _pieces(self._staged.read())
         if not self._staged.key:
@@ -64,7 +63,7 @@ class TableWriter:
         return 0
 
     def _last_images(self, rows: pa.RecordBatch, thread: ThreadPoolExecutor) -> _Piece:
-        """The last image of each key, with its text under way."""
+        """Reduce rows to the last image of each key; starts formatting their text."""
         last = last_rows(rows, self._staged.key)
         values = self._values(rows)
         values = values if len(last) == len(values) else values.take(pa.array(last))
@@ -87,13 +86,16 @@ class TableWriter:
             one_by_one.upsert(piece.values, piece.gone, self._staged.key, new=new)
 
     def _is_loaded(self, rows: pa.RecordBatch) -> bool:
-        """Whether the rows are written by LOAD DATA."""
+        """Return whether the rows are written by LOAD DATA."""
         return self._session.local_files and not self._statements.has_own_columns(rows.schema.names)
 
     def _write(
         self, rows: pa.RecordBatch, columns: list[WrittenColumn], *, new: bool, text: Future[bytes] | None = None
     ) -> None:
-        """Upsert; with `new` no row of these keys is there. `text`: that of the rows for LOAD DATA, if it is made."""
+        """Upsert rows; with `new`, none of their keys exists.
+
+        `text`: the rows' text for LOAD DATA, if already started.
+        """
         if not rows.num_rows:
             return
         if self._is_loaded(rows):
@@ -105,7 +107,7 @@ class TableWriter:
             self._statements.insert(columns, lines[start:end], new=new)
 
     def _delete(self, rows: pa.RecordBatch, gone: np.ndarray, *, all_keys: bool) -> None:
-        """Rows of these keys, a list of keys in each statement."""
+        """Delete rows by key, a list of keys per statement."""
         if not all_keys and not gone.any():
             return
         columns = self._statements.columns(self._staged.key)
@@ -115,7 +117,10 @@ class TableWriter:
             self._statements.delete(columns, lines[start:end])
 
     def _write_keyless(self, rows: pa.RecordBatch) -> int:
-        """Runs of inserts and of other changes, in order. How many deletes found no row."""
+        """Write runs of inserts and of other changes, in order.
+
+        Returns the number of deletes without a matching row.
+        """
         kinds, missed = _kinds(rows), 0
         values, positions = self._values(rows), _positions(rows, np.arange(rows.num_rows))
         gone = np.isin(kinds, _GONE)
@@ -140,7 +145,7 @@ class TableWriter:
     def _delete_one_by_one(self, rows: pa.RecordBatch, positions: pa.Array) -> int:
         missed = 0
         columns = self._statements.columns(rows.schema.names)
-        absent = refusals(rows, columns)  # no row has such values
+        absent = refusals(rows, columns)  # no row can have such values
         good = [place for place in range(rows.num_rows) if place not in absent]
         written = rows.take(pa.array(good, pa.int64()))
         texts = [
@@ -156,7 +161,7 @@ class TableWriter:
         return missed + len(absent)
 
     def _values(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that are written: those of the server's own making are not, but for a key, which it refuses."""
+        """Select the columns to write: no generated columns, except in a key, where the server refuses them."""
         names = [name for name in rows.schema.names if name not in (KIND, POSITION)]
         kept = {name.casefold() for name in self._staged.key}
         made = {name.casefold() for name in self._table.generated} - kept
@@ -175,15 +180,15 @@ class TableWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A piece of the log in a table with a key.
+    """A piece of the log for a table with a key.
 
     Attributes:
         values: the last image of each key.
-        gone: of each of them, whether it is a delete.
-        positions: of each of them, where it is in the log.
-        upserts: those that are no deletes.
-        columns: theirs, as they are in the server.
-        text: theirs for LOAD DATA, where that writes them; its result raises RowRefused.
+        gone: for each of them, whether it is a delete.
+        positions: for each of them, its position in the log.
+        upserts: the images that are not deletes.
+        columns: their columns, as in the server.
+        text: their text for LOAD DATA, if that is used; its result raises RowRefused.
     """
 
     values: pa.RecordBatch
@@ -195,7 +200,7 @@ class _Piece:
 
 
 def _one_ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
-    """The pieces, each when the next one is there."""
+    """Yield pieces with one piece of read-ahead."""
     before = next(pieces, None)
     while before is not None:
         behind = next(pieces, None)
@@ -204,7 +209,7 @@ def _one_ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Record batches of some ten thousand rows, or of as many bytes."""
+    """Combine record batches to pieces limited by rows and bytes."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -218,7 +223,7 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _positions(rows: pa.RecordBatch, places: np.ndarray) -> pa.Array:
-    """Where these rows are in the log; nowhere where that was not staged."""
+    """Return the log positions of these rows; empty if they were not staged."""
     if POSITION not in rows.schema.names:
         return pa.repeat("", len(places))
     return rows.column(rows.schema.names.index(POSITION)).take(pa.array(places))

@@ -1,4 +1,4 @@
-"""Options of the sinks `mysql` (MySQL, MariaDB) and `oceanbase`; those that Flink CDC has are named as there."""
+"""Options of the sinks `mysql` (MySQL, MariaDB) and `oceanbase`. Names are Flink CDC's where it has them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _check_url(text: str) -> str:
 
 
 class ServerSinkOptions(SinkOptions):
-    """The options of both sinks."""
+    """Options of both sinks."""
 
     implementation: ClassVar[str] = "connectors.mysql.sink.sink:MySqlSink"
     port_option: ClassVar[str] = "sink.port"
@@ -103,7 +103,7 @@ class ServerSinkOptions(SinkOptions):
 
     @property
     def tls(self) -> TlsMode:
-        """The TLS mode that holds: as given, else verified, else (for this machine) preferred."""
+        """The effective TLS mode: `tls.mode` if given, else `preferred` for this machine, else `verify-identity`."""
         return self.tls_mode or ("preferred" if is_loopback(self.address[0]) else "verify-identity")
 
     def places(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class ServerSinkOptions(SinkOptions):
         return (f"{host}:{port}",)
 
     def problems(self) -> Iterator[Remark]:
-        """Options that need another."""
+        """Check options that need another one."""
         yield from super().problems()
         if self.rejected_values == "dead-letter" and self.dead_letters is None:
             yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
@@ -121,7 +121,7 @@ class ServerSinkOptions(SinkOptions):
             yield Remark(given, f"needs {missing} beside it", f"add {missing}")
 
     def warnings(self) -> Iterator[Remark]:
-        """Connections that can be listened to."""
+        """Warn of connections that can be eavesdropped on."""
         yield from super().warnings()
         host, _ = self.address
         if self.tls in ("disabled", "preferred", "required") and not is_loopback(host):
@@ -130,7 +130,7 @@ class ServerSinkOptions(SinkOptions):
 
 
 class MySqlSinkOptions(ServerSinkOptions):
-    """Writes into tables of a MySQL or MariaDB server, all tables of a batch in one transaction."""
+    """Writes to tables of a MySQL or MariaDB server, all tables of a batch in one transaction."""
 
     drafted: ClassVar[dict[str, str]] = {"hostname": "127.0.0.1", "username": "root", "password": "${SINK_PASSWORD}"}
 
@@ -145,7 +145,7 @@ class MySqlSinkOptions(ServerSinkOptions):
 
 
 class OceanBaseSinkOptions(ServerSinkOptions):
-    """Writes into tables of an OceanBase tenant in MySQL mode, all tables of a batch in one transaction."""
+    """Writes to tables of an OceanBase tenant in MySQL mode, all tables of a batch in one transaction."""
 
     port_option: ClassVar[str] = "sink.url"
     drafted: ClassVar[dict[str, str]] = {

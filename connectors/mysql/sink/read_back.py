@@ -1,4 +1,4 @@
-"""Rows of a sink table read back for `cdc verify`, decoded by the same code that reads the source's rows."""
+"""Reads rows of a sink table back for `cdc verify`, with the decoder of the source's rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RULES = ValueRules(tinyint1_as_boolean=True)
 class ServerRows:
     """A table of MySQL, MariaDB or OceanBase, read by SELECT: a `cdc.sink.StoredTable`. Driver, for `cdc verify`.
 
-    The value of a JSON column counts, not its spelling.
+    JSON columns compare by value, not by spelling.
     """
 
     def __init__(self, server: SinkServer, table: MySqlTable, flavor: Flavor = "mysql") -> None:
@@ -43,7 +43,7 @@ class ServerRows:
 
     @classmethod
     def open(cls, server: SinkServer, table: TableId, schema: TableSchema) -> ServerRows | None:
-        """The columns of `schema`; None when there is no such table. Raises SinkError for a column that is missing."""
+        """Open the columns of `schema`; None when there is no such table. Raises SinkError for a missing column."""
         with server.session() as session:
             found = table_reader(session.connection)(table)
             flavor = session.flavor
@@ -54,7 +54,7 @@ class ServerRows:
         return cls(server, replace(found, columns=tuple(chosen)), flavor)
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """One SELECT, or one for each few hundred keys."""
+        """Read with one SELECT, or with one per few hundred keys."""
         if keys is None:
             yield from self._select("")
             return
@@ -64,7 +64,7 @@ class ServerRows:
             yield from self._select(in_literals(columns, lines, self._flavor))
 
     def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """In the columns' own types, which may be wider."""
+        """Convert rows to the columns' own types, which may be wider."""
         columns = [
             self._normal(index, _as(values, self.arrow.field(index).type)) for index, values in enumerate(rows.columns)
         ]
@@ -110,7 +110,7 @@ class ServerRows:
 
 
 def _with_texts(table: MySqlTable) -> MySqlTable:
-    """The table as OceanBase sends its rows: vectors are texts such as `[1,2.5]`."""
+    """Return the table as OceanBase sends its rows: vectors are texts such as `[1,2.5]`."""
     columns = (
         replace(column, type="longtext", charset="utf8mb4") if column.type == "vector" else column
         for column in table.columns
@@ -119,7 +119,7 @@ def _with_texts(table: MySqlTable) -> MySqlTable:
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values in the column's type; a vector in a column of bytes is its bytes."""
+    """Convert values to the column's type; a vector in a column of bytes is its bytes."""
     if pa.types.is_list(values.type) and pa.types.is_binary(kind):
         return pa.array(
             [None if item is None else np.asarray(item, "<f4").tobytes() for item in values.to_pylist()], kind

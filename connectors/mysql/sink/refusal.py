@@ -1,4 +1,4 @@
-"""Rows that a server refuses: by which errors, in which column, and for which reason. Pure."""
+"""Classifies errors for rows that a server refuses: which errors, in which column, and why. Pure."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _OF_A_VALUE: dict[int, Reason] = {
     1762: Reason.UNIQUE_KEY,
     1216: Reason.FOREIGN_KEY, 1217: Reason.FOREIGN_KEY, 1451: Reason.FOREIGN_KEY, 1452: Reason.FOREIGN_KEY,
 }  # fmt: skip
-"""Errors that are about one row. Any other, such as a server that is read-only, is about all, and stops the run."""
+"""Errors about a single row. Any other, such as a read-only server, concerns all rows and stops the run."""
 
 SIGNALLED = "45"
-"""The class of SQLSTATE that a trigger's own SIGNAL has, whatever number it gives; no server has errors of it."""
+"""SQLSTATE class of a trigger's own SIGNAL, whatever error number it gives; servers have no errors of this class."""
 
 _ROW_SIZE = "error 139"
-"""What 1030, an error of the storage engine, says when it is one of a row: it is too long for a page."""
+"""Text in error 1030 (of the storage engine) when it concerns one row: the row is too long for a page."""
 
 _HARMLESS = frozenset({1287, 1592, 1681, 3719, 3778})
-"""Warnings about a statement, none about a value: deprecated syntax, and statements in the server's own log."""
+"""Warnings about a statement, not about a value: deprecated syntax, and statements unsafe for the server's own log."""
 
 _COLUMN = r"(?i:column|field)\b[^:]*[`'\".]"
 
 
 class RowRefused(SinkError):
-    """A row, or one of the rows of a statement, that the table does not take; the statement has to be undone.
+    """A row that the table refuses, or a statement with such a row; the statement must be rolled back.
 
     Attributes:
-        reason: as it is counted. message: the server's words, with its error number.
+        reason: the reason to count. message: the server's message, with its error number.
     """
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -56,12 +56,12 @@ class RowRefused(SinkError):
 
 
 def is_harmless(code: int) -> bool:
-    """Whether a warning says nothing of what was stored."""
+    """Return whether a warning says nothing about stored values."""
     return code in _HARMLESS
 
 
 def of_a_row(error: StatementRefused) -> RowRefused | None:
-    """The refusal of a row that an error means; None for one that is about the whole table or the statement."""
+    """Return the refusal of a row that an error means; None for an error about the whole table or the statement."""
     if error.state.startswith(SIGNALLED):
         return RowRefused(Reason.CHECK, str(error))
     reason = _OF_A_VALUE.get(error.code)
@@ -71,13 +71,13 @@ def of_a_row(error: StatementRefused) -> RowRefused | None:
 
 
 def of_the_table(error: StatementRefused, table: TableId) -> SinkError:
-    """The error for what is about all rows."""
+    """Return the error for a problem that concerns all rows."""
     hint = "nothing of the batch is in; alter the table or the user's rights, then start again"
     return SinkError(str(error), where=str(table), hint=hint)
 
 
 def column_of(message: str, table: ServerTable) -> str:
-    """The column that a server's words name, as the table has it; empty where they name none."""
+    """Return the table's column named in a server message; empty if none is named."""
     for column in table.columns:
         if re.search(rf"{_COLUMN}(?i:{re.escape(column.name)})[`'\"]", message):
             return column.name

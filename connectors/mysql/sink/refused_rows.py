@@ -1,9 +1,9 @@
-"""Rows of a batch that their tables do not take: the run stops at the first, or each is a line in a file.
+"""Handles rows that their tables refuse: the run stops at the first, or each becomes a line in a dead-letter file.
 
     <sink.dead-letter.path>/<pipeline id>/<table>/batch-7.jsonl
 
-The files of a batch are whole before its transaction is committed. An attempt that is given up takes its files back,
-and one that follows on it does so where a crash has kept the other from it: so a row is in the table or in the file.
+The files of a batch are complete before its transaction is committed. An abandoned attempt removes its files; if a
+crash prevented that, the next attempt does. So a row is either in the table or in the file.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from connectors.shared.conversion.policy import RejectedValuePolicy, counter_nam
 
 
 class BatchDeadLetters:
-    """The dead letters of one batch. Driver; one for each attempt to commit it.
+    """The dead letters of one batch. Driver; one object per attempt to commit it.
 
-    `place` is the folder or URL; None when nothing may be left out. Attributes: `counts`, rows by `counter_name`.
+    `place` is the folder or URL; None when no row may be skipped. Attributes: `counts`, rows by `counter_name`.
     """
 
     def __init__(self, place: str | None, pipeline: str, batch: int) -> None:
@@ -34,29 +34,29 @@ class BatchDeadLetters:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether rows are left out, rather than the run stopped."""
+        """Whether refused rows are skipped instead of stopping the run."""
         return self._place is not None
 
     def withdraw(self, tables: Iterable[TableId]) -> None:
-        """Remove what an attempt that was cut off has left for these tables. Raises SinkError."""
+        """Remove files that an interrupted attempt left for these tables. Raises SinkError."""
         if self.leaves_out:
             for table in tables:
                 self._file(table).withdraw()
 
     def write(self, table: TableId, letter: DeadLetter, counter: str) -> None:
-        """Keep a row. Raises SinkError."""
+        """Write a row. Raises SinkError."""
         if table not in self._files:
             self._files[table] = self._file(table)
         self._files[table].write([letter])
         self.counts[counter] += 1
 
     def close(self) -> None:
-        """Make the files whole; before the transaction is committed. Raises SinkError."""
+        """Complete the files; before the transaction is committed. Raises SinkError."""
         for file in self._files.values():
             file.close()
 
     def discard(self) -> None:
-        """Give up files that are not whole."""
+        """Discard incomplete files."""
         for file in self._files.values():
             file.discard()
 
@@ -65,13 +65,13 @@ class BatchDeadLetters:
 
 
 class RefusedRows:
-    """Rows of one table that it does not take. `key` are the source's key columns."""
+    """Handles refused rows of one table. `key` are the source's key columns."""
 
     def __init__(self, letters: BatchDeadLetters, table: ServerTable, source: TableId, key: tuple[str, ...]) -> None:
         self._dead_letters, self._table, self._source, self._key = letters, table, source, key
 
     def add(self, rows: pa.RecordBatch, place: int, refused: RowRefused, position: str, *, deleted: bool) -> None:
-        """Leave out a row. `position`: its place in the log. Raises SinkError when its letter cannot be written."""
+        """Skip a row. `position`: its position in the log. Raises SinkError when its dead letter cannot be written."""
         column, where, key = self._locate(rows, place, refused)
         found = self._table.column(column) if column else None
         letter = DeadLetter(
@@ -86,13 +86,13 @@ class RefusedRows:
         self._dead_letters.write(self._source, letter, counter)
 
     def _locate(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> tuple[str, str, dict[str, object]]:
-        """The column that was refused, where that is, and the key of the row."""
+        """Return the refused column, its full name for messages, and the key of the row."""
         column = column_of(refused.message, self._table)
         where = f"{self._source}.{column}" if column else str(self._source)
         return column, where, {name: cell(rows, name, place) for name in self._key}
 
     def check(self, rows: pa.RecordBatch, place: int, refused: RowRefused) -> None:
-        """Raise SinkError, with table, key and column, where no row is to be left out."""
+        """Raise SinkError, with table, key and column, if no row may be skipped."""
         if self._dead_letters.leaves_out:
             return
         _, where, key = self._locate(rows, place, refused)

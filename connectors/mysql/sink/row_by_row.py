@@ -1,11 +1,12 @@
-"""Finds the rows that a table does not take, once a statement with many rows was refused. Driver.
+"""Finds the rows that a table refuses, after a statement with many rows was refused. Driver.
 
-A statement that is refused is undone and tried again in halves, until one row is left: `k` bad rows of `n` cost some
-`2 k log2(n)` statements. The server alone says what is bad, so triggers, checks and unique keys count as values do.
+A refused statement is rolled back and retried in halves until one row is left: `k` bad rows of `n` cost about `2 k
+log2(n)` statements. Only the server decides which rows are bad, so triggers, checks and unique keys count as well as
+values.
 
-A row that is refused leaves what the table has for its key: where keys are deleted before the rows are written, for the
-sake of a unique key, the row is there again, and others may meet it. So that is begun again without the refused rows,
-until nothing further is refused. Then those are tried once more: what was in their way may have been refused as well.
+A refused row leaves the table's row of its key unchanged. If keys are deleted before rows are written, because of a
+unique key, that old row returns and may conflict with others. So the work restarts without the refused rows until no
+further row is refused. Then these are tried once more, as the rows in conflict with them may have been refused, too.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from connectors.mysql.sink.text import compared, literals, refusals
 from connectors.shared.conversion.policy import Reason
 
 Found = Callable[[int, RowRefused], None]
-"""Takes the place of a row and its refusal. May raise, to end the search."""
+"""Receives the index of a row and its refusal. May raise, to end the search."""
 
 _START, _TRIAL, _AGAIN = "cdc_rows", "cdc_trial", "cdc_again"
 
 
 class RowByRow:
-    """Writes rows of one table but for those that it does not take.
+    """Writes rows of one table except those that it refuses.
 
-    `met` is called for each row that is refused at first, `left_out` for those that are in the end, in order. `begin`
-    comes before anything is written, so that all can be undone.
+    `met` is called for each row refused at first, `left_out` for those finally skipped, in order. `begin` must come
+    before anything is written, so that all can be rolled back.
     """
 
     def __init__(self, session: SinkSession, statements: RowStatements, met: Found, left_out: Found) -> None:
@@ -39,15 +40,15 @@ class RowByRow:
         self._refused: dict[int, RowRefused] = {}
 
     def begin(self) -> None:
-        """Set the point that `undo` goes back to."""
+        """Set the savepoint for `undo`."""
         self._session.run(f"SAVEPOINT {_START}")
 
     def undo(self) -> None:
-        """Take back all statements since `begin`."""
+        """Roll back all statements since `begin`."""
         self._session.run(f"ROLLBACK TO SAVEPOINT {_START}")
 
     def upsert(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str], *, new: bool) -> None:
-        """Delete the rows that are `gone` and write the others; with `new` all keys are deleted first."""
+        """Delete the rows that are `gone` and write the others; with `new`, all keys are deleted first."""
         self._refused = {}
         self._refuse_unwritable(rows)
         while True:
@@ -69,7 +70,7 @@ class RowByRow:
         self._report_refused()
 
     def _retry_unique(self, rows: pa.RecordBatch, gone: np.ndarray, key: Sequence[str]) -> bool:
-        """Whether one of the rows that met a unique value is taken after all."""
+        """Retry rows refused for a unique key; returns whether one of them was accepted."""
         met = [place for place, error in sorted(self._refused.items()) if error.reason is Reason.UNIQUE_KEY]
         for place in met:
             error = self._refused.pop(place)
@@ -120,7 +121,7 @@ class RowByRow:
     def _bisect(
         self, lines: list[str], start: int, end: int, run: Callable[[Sequence[str]], None]
     ) -> Iterator[tuple[int, RowRefused]]:
-        """Run the lines in order; those that are refused by themselves."""
+        """Run the lines in order; yields those that are refused on their own."""
         parts = [(start, end)]
         while parts:
             first, last = parts.pop()

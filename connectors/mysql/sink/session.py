@@ -1,4 +1,4 @@
-"""Sessions with the sink's server: strict, in UTC, without foreign key checks; errors of a sink, not of a source."""
+"""Sessions with the sink's server: strict, in UTC, without foreign key checks; errors are those of a sink."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.mysql.sink.types import Flavor
 from connectors.shared.sql.client import StatementRefused
 
 ENVELOPE_BYTES = 16 << 10
-"""What a statement has besides its rows, at most: the names of its columns, and the start of a packet."""
+"""Maximum bytes of a statement besides its rows: the names of its columns, and the packet header."""
 _PIECE_BYTES = 1 << 20
 _SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 _OCEANBASE_LIMITS = ("ob_query_timeout", "ob_trx_timeout", "ob_trx_idle_timeout")
@@ -28,17 +28,19 @@ _LOST = frozenset(
     {2003, 2006, 2013, 2014, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031}
 )
 _AGAIN = frozenset({1020, 1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 4030, 6002, 6003, 6004, 6224, 6225})
-"""Lock waits, deadlocks, rows that somebody else has changed since the transaction began (MariaDB with
-innodb_snapshot_isolation, its default since 11.6), too many connections, OceanBase's time-outs and full memory: the
-whole commit runs again."""
+"""Errors after which the whole commit is retried.
+
+Lock waits, deadlocks, rows changed by others since the transaction began (MariaDB with innodb_snapshot_isolation, its
+default since 11.6), too many connections, OceanBase's timeouts and full memory.
+"""
 
 _LARGEST_CODE = 0xFFFF
-"""Of an error: the driver takes numbers above 32,767, which a SIGNAL may give, for negative ones."""
+"""Mask for error codes: the driver reads numbers above 32,767, which a SIGNAL may use, as negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """The answer to LOAD DATA: rows that it replaced, and warnings."""
+    """The answer to LOAD DATA: number of replaced rows, and of warnings."""
 
     deleted: int
     warnings: int
@@ -49,10 +51,10 @@ class SinkSession:
 
     Attributes:
         flavor: `mysql`, `mariadb` or `oceanbase`.
-        version: as the server says it.
+        version: as reported by the server.
         where: `user@host:port`.
-        local_files: LOAD DATA LOCAL is allowed, and part of the transaction.
-        max_packet_bytes: the longest statement that the server takes.
+        local_files: LOAD DATA LOCAL is allowed, and transactional.
+        max_packet_bytes: the longest statement that the server accepts.
     """
 
     def __init__(self, connection: MySqlConnection, where: str) -> None:
@@ -67,11 +69,14 @@ class SinkSession:
             )
         banner = f"{version} {comment}".lower()
         self.flavor: Flavor = "oceanbase" if "oceanbase" in banner else "mariadb" if "mariadb" in banner else "mysql"
-        # OceanBase commits a LOAD DATA by itself, whatever transaction is open.
+        # OceanBase commits a LOAD DATA on its own, even inside a transaction.
         self.local_files = self.flavor != "oceanbase" and bool(int(self.rows("SELECT @@GLOBAL.local_infile")[0][0]))
 
     def rows(self, sql: str, arguments: tuple[object, ...] | None = None) -> list[tuple[Any, ...]]:
-        """Rows of one statement. Raises Refused for what the server says no to, SinkUnavailable to try again."""
+        """Run one statement and return its rows.
+
+        Raises StatementRefused if the server refuses it, SinkUnavailable to retry.
+        """
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(sql, arguments)
@@ -80,7 +85,7 @@ class SinkSession:
             raise self._failed(error) from None
 
     def run(self, sql: str, arguments: tuple[object, ...] | None = None) -> int:
-        """Run a statement; how many rows it changed. Raises as `rows`."""
+        """Run a statement; returns the number of changed rows. Raises as `rows`."""
         try:
             with self.connection.cursor() as cursor:
                 return int(cursor.execute(sql, arguments))
@@ -88,7 +93,7 @@ class SinkSession:
             raise self._failed(error) from None
 
     def write(self, sql: str) -> tuple[int, int]:
-        """Run a statement that writes; how many rows it changed, and of how many things it warns. Raises as `rows`."""
+        """Run a statement that writes; returns the numbers of changed rows and of warnings. Raises as `rows`."""
         try:
             with self.connection.cursor() as cursor:
                 return int(cursor.execute(sql)), int(cursor.warning_count)
@@ -115,8 +120,10 @@ class SinkSession:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """The body is carried out whole or not at all. A COMMIT without an answer raises SinkUnavailable, one that
-        the server says no to CommitFailed."""
+        """Run the block in one transaction.
+
+        A COMMIT without an answer raises SinkUnavailable, a refused one CommitFailed.
+        """
         self.run("BEGIN")
         try:
             yield
@@ -146,7 +153,7 @@ class SinkSession:
 
 
 def _number(message: object, word: str) -> int:
-    """The number behind a word of `Records: 3  Deleted: 0  Skipped: 0  Warnings: 0`."""
+    """Return the number after a word of `Records: 3  Deleted: 0  Skipped: 0  Warnings: 0`."""
     text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message or "")
     _, found, rest = text.partition(f"{word}: ")
     return int(rest.split()[0]) if found else 0
@@ -157,8 +164,8 @@ class SinkServer:
     """Opens sessions. Picklable.
 
     Attributes:
-        lock_wait_s: how long a statement waits for rows or a table that somebody else has locked.
-        address: the option that has the server's port, for messages.
+        lock_wait_s: how long a statement waits for locked rows or tables.
+        address: the option with the server's port, for messages.
     """
 
     connection: ConnectionOptions
@@ -168,7 +175,7 @@ class SinkServer:
 
     @classmethod
     def of(cls, options: ServerSinkOptions, retry: RetryPolicy) -> SinkServer:
-        """The server that the options name."""
+        """Return the server named by the options."""
         host, port = options.address
         connection = ConnectionOptions(
             hostname=host,
@@ -190,9 +197,9 @@ class SinkServer:
 
     @contextmanager
     def session(self, *, wait: bool = True) -> Iterator[SinkSession]:
-        """A session, closed at the end; without `wait` a server that is away is not waited for.
+        """Open a session and close it at the end; without `wait`, an unavailable server is not waited for.
 
-        Raises SinkError, SinkUnavailable. A `StatementRefused` in the block goes up as it is.
+        Raises SinkError, SinkUnavailable. A `StatementRefused` in the block propagates unchanged.
         """
         session = self.retry.call(self._open, "a session with the sink") if wait else self._open()
         try:
@@ -231,7 +238,7 @@ class SinkServer:
 
 
 def _of_sink(error: SourceError, address: str) -> SinkError:
-    """The same error of a sink: the login is the one of the source."""
+    """Convert an error to one of a sink: the login code is shared with the source."""
     hint = error.hint.replace("source.port", address).replace("source.", "sink.")
     made = SinkUnavailable if error.retryable else SinkError
     return made(error.message, where=error.where, hint=hint)

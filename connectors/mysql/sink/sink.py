@@ -1,7 +1,8 @@
-"""The sinks `mysql` and `oceanbase`: executors stage Arrow files, the driver writes a batch and its fence row in one
-transaction over all tables.
+"""The sinks `mysql` and `oceanbase`.
 
-DDL is not part of a transaction in these servers, so schema changes go ahead of it, each from the tables as they are.
+Executors stage Arrow files; the driver writes a batch and its fence row to all tables in one transaction. DDL is not
+transactional in these servers, so schema changes run before that transaction, each compared with the tables as they
+are.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class MySqlSink(TableSink[ServerType]):
-    """Writes into the tables of one server. Picklable; connections are opened when they are needed."""
+    """Writes to the tables of one server. Picklable; connections are opened on demand."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
     keyless: ClassVar[KeylessRows] = KeylessRows.EQUAL
@@ -45,22 +46,22 @@ class MySqlSink(TableSink[ServerType]):
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[MySqlSchemas]:
-        """A session with the server. Driver."""
+        """Open a session with the server. Driver."""
         with self._server.session() as session:
             yield MySqlSchemas(session, self._options.metadata_database, self._server.retry)
 
     def check(self) -> None:
-        """Log in, and make the fence table. Driver. Raises SinkError."""
+        """Log in and create the fence table. Driver. Raises SinkError."""
         with self._server.session(wait=False) as session:
             self._fence(session).create()
 
     def last_committed_batch(self) -> int:
-        """The batch of the fence. Driver."""
+        """Return the last batch recorded in the fence. Driver."""
         with self._server.session() as session:
             return self._fence(session).read()
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes. Driver."""
+        """Apply schema changes. Driver."""
         self._writer.forget_tables()
         super().apply(batch, changes)
 
@@ -73,11 +74,11 @@ class MySqlSink(TableSink[ServerType]):
         return prepared
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
-        """Write all rows and the fence row in one transaction, or do nothing when the fence is there. Driver.
+        """Write all rows and the fence row in one transaction; do nothing if the fence has the batch already. Driver.
 
-        Counts deletes of rows that a table without a key does not have, and rows that went to the dead letters. A lost
-        answer is settled by the next call, which waits for the row of the fence. Raises SinkError for a row that a
-        table does not take and that is not to be left out: nothing is in then.
+        Returns counts of deletes that matched no row of a table without a key, and of rows sent to the dead letters. If
+        the answer to a commit is lost, the next call waits for the lock on the fence row and so learns the outcome.
+        Raises SinkError for a row that a table refuses and that may not be skipped; nothing is written then.
         """
         counts: Mapping[str, int] = {}
         with self._server.session() as session:
@@ -96,15 +97,15 @@ class MySqlSink(TableSink[ServerType]):
         return dict(counts)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Remove the staged files of a batch that was never decided. Driver."""
+        """Remove the staged files of an undecided batch. Driver."""
         self._store.drop(batch_folder(self._directory, batch))
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | None:
-        """The table's rows. Any process."""
+        """Open the table's rows for reading. Any process."""
         return ServerRows.open(self._server, table, schema)
 
     def examine(self) -> Iterator[Finding]:
-        """Version, LOAD DATA LOCAL, and whether commits survive a crash of the server."""
+        """Check the version, LOAD DATA LOCAL, durability of commits and the fence."""
         with self._server.session(wait=False) as session:
             yield from examine(session, self._fence(session))
 
@@ -113,12 +114,12 @@ class MySqlSink(TableSink[ServerType]):
 
     @property
     def _directory(self) -> Path:
-        """The directory on the machine that asks."""
+        """The staging directory on this machine."""
         return self._store.bulk("")
 
 
 def examine(session: SinkSession, fence: Fence) -> Iterator[Finding]:
-    """Version, LOAD DATA LOCAL, whether commits survive a crash of the server, and whether they can be noted."""
+    """Check the version, LOAD DATA LOCAL, durability of commits, and whether the fence can be written."""
     yield ok("version", f"{session.flavor} {session.version}")
     yield from _examine_files(session)
     yield from _examine_durability(session)

@@ -1,6 +1,6 @@
-"""Arrow columns as the text of LOAD DATA and of SQL literals. Pure; by columns, never row by row.
+"""Formats Arrow columns as the text of LOAD DATA and of SQL literals. Pure; by column, never row by row.
 
-Bytes travel in hexadecimal, so no character set has a say in them. Text is UTF-8 already.
+Bytes are sent in hexadecimal, so character sets do not matter. Text is UTF-8 already.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LITERAL_ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"))
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumn:
-    """A column that is written: its name and type in the server.
+    """A column to write: its name and type in the server.
 
     Attributes:
-        exact: whether values that the server would store as others are refused.
-        labels: those of an ENUM or SET, where texts are held to them.
-        is_compared: whether rows are found by the values, each with all of its digits, and not written.
+        exact: refuse values that the server would silently change.
+        labels: the labels of an ENUM or SET, if texts are checked against them.
+        is_compared: the values locate rows, so each has all of its digits, and are not written.
     """
 
     name: str
@@ -42,12 +42,12 @@ class WrittenColumn:
 
     @property
     def is_year(self) -> bool:
-        """Whether a number below 100 would be taken for one of two digits, 0 for 2000."""
+        """Whether a number below 100 would be read as a two-digit year, 0 as 2000."""
         return self.type.name == "year"
 
 
 def load_body(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> bytes:
-    """The rows as LOAD DATA reads them with `load_columns`: tabs between fields, a line feed behind each row."""
+    """Format rows for LOAD DATA with `load_columns`: tabs between fields, a line feed after each row."""
     pieces: list[Piece] = []
     for values, column in zip(rows.columns, columns, strict=True):
         text = _text(values, column)
@@ -58,7 +58,7 @@ def load_body(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> bytes:
 
 
 def load_columns(columns: Sequence[WrittenColumn], types: Sequence[pa.DataType]) -> str:
-    """The list of columns of LOAD DATA, and what it sets from variables: `(id, @v1) SET data = UNHEX(@v1)`."""
+    """Return the column list of LOAD DATA and its assignments from variables: `(id, @v1) SET data = UNHEX(@v1)`."""
     names, settings = [], []
     for place, (column, kind) in enumerate(zip(columns, types, strict=True)):
         expression = _expression(column, kind, f"@cdc_{place}")
@@ -69,17 +69,17 @@ def load_columns(columns: Sequence[WrittenColumn], types: Sequence[pa.DataType])
 
 
 def literals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> list[str]:
-    """The rows as SQL: `(1,'a',NULL)` for each."""
+    """Format each row as SQL: `(1,'a',NULL)`."""
     pieces: list[Piece] = []
     for values, column in zip(rows.columns, columns, strict=True):
         text, before, behind = _text(values, column), "'", "'"
-        if _is_hex(values.type) and column.type.name == "bit":  # with x'' a server compares 53 bits of one
+        if _is_hex(values.type) and column.type.name == "bit":  # a server compares only 53 bits of a BIT with x''
             before, behind = "CAST(CONV('", "',16,10) AS UNSIGNED)"
-        elif column.is_compared and pa.types.is_binary(values.type):  # OceanBase finds no empty value by IN (x'')
+        elif column.is_compared and pa.types.is_binary(values.type):  # IN (x'') matches no empty value in OceanBase
             before, behind = "UNHEX('", "')"
         elif _is_hex(values.type):
             before = "x'"
-        elif column.is_compared and column.type.name == "decimal":  # MariaDB compares it with a text as two DOUBLEs
+        elif column.is_compared and column.type.name == "decimal":  # MariaDB compares DECIMAL and text as DOUBLE
             before, behind = "CAST('", f"' AS {column.type.text.removesuffix(' unsigned')})"
         elif _is_number(values.type) and not column.is_year:
             before = behind = ""
@@ -95,12 +95,15 @@ def literals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> list[str
 
 
 def compared(columns: Sequence[WrittenColumn]) -> list[WrittenColumn]:
-    """The columns for the literals that rows are found by."""
+    """Return the columns for literals that locate rows."""
     return [replace(column, is_compared=True) for column in columns]
 
 
 def in_literals(columns: Sequence[WrittenColumn], lines: Sequence[str], flavor: Flavor) -> str:
-    """The condition that finds the rows of keys, given as literals. OceanBase compares no ENUM or SET with a text."""
+    """Return the condition for rows with these keys, given as literals.
+
+    OceanBase cannot compare ENUM or SET with text.
+    """
     labels = ("enum", "set") if flavor == "oceanbase" else ()
     names = (f"CONCAT({quoted(one.name)})" if one.type.name in labels else quoted(one.name) for one in columns)
     return f"({', '.join(names)}) IN ({', '.join(lines)})"
@@ -115,22 +118,22 @@ def _is_hex(kind: pa.DataType) -> bool:
 
 
 def _expression(column: WrittenColumn, kind: pa.DataType, variable: str) -> str:
-    """The expression for a column whose field text is not the value."""
+    """Return the expression for a column whose field text is not the value itself."""
     if column.type.name == "bit":
         return f"CAST(CONV({variable}, {16 if _is_hex(kind) else 10}, 10) AS UNSIGNED)"
     return f"UNHEX({variable})" if _is_hex(kind) else ""
 
 
 def _text(values: pa.Array, column: WrittenColumn) -> pa.Array:
-    """The plain text of each value; NULL stays."""
+    """Return the plain text of each value; NULL stays."""
     kind = values.type
     for _, refused in _refusals(values, column):
         raise refused
     if pa.types.is_boolean(kind):
         values = pc.cast(values, pa.uint8())
     elif pa.types.is_floating(kind):
-        # With few digits the largest FLOAT is one too large, and 0.1 in a DOUBLE another number. FLOAT(7,3) rounds, and
-        # OceanBase refuses 9999.9990234375 before it does.
+        # With few digits the largest FLOAT becomes too large, and 0.1 in a DOUBLE another number. But FLOAT(7,3)
+        # rounds, and OceanBase refuses 9999.9990234375 before rounding.
         short = "," in column.type.text and not column.is_compared
         values = values if short else values.cast(pa.float64())
     elif pa.types.is_duration(kind):
@@ -144,7 +147,7 @@ def _text(values: pa.Array, column: WrittenColumn) -> pa.Array:
 
 
 def refusals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> dict[int, RowRefused]:
-    """The rows with a value that has no SQL, or that the server would store as another one without a word."""
+    """Return the rows with a value that cannot be written as SQL, or that the server would silently change."""
     found: dict[int, RowRefused] = {}
     for values, column in zip(rows.columns, columns, strict=True):
         for place, refused in _refusals(values, column):
@@ -175,12 +178,15 @@ def _each(
 
 
 def labels_of(found: ServerType) -> frozenset[str]:
-    """The labels of an ENUM or SET, as servers show them: with `?` for letters beyond U+FFFF."""
+    """Return the labels of an ENUM or SET as servers show them: with `?` for characters beyond U+FFFF."""
     return frozenset(parse_column_type(found.text).labels if found.name in ("enum", "set") else ())
 
 
 def _no_label(values: pa.Array, column: WrittenColumn) -> pa.Array:
-    """A mask of texts that an ENUM or SET stores as others: of other case, with spaces, or the number of a label."""
+    """Return a mask of texts that an ENUM or SET would store differently.
+
+    They are in other case, have spaces, or are the number of a label.
+    """
     texts, several = values.dictionary_encode(), column.type.name == "set"
     shown = (BEYOND_UTF8MB3.sub("?", text) for text in texts.dictionary.to_pylist())
     parts = [text.split(",") if several else [text] for text in shown]
@@ -189,7 +195,7 @@ def _no_label(values: pa.Array, column: WrittenColumn) -> pa.Array:
 
 
 def _rounded(values: pa.Array, of: ServerType) -> pa.Array:
-    """A mask of numbers that have more digits behind the point than a FLOAT or DOUBLE with so many keeps."""
+    """Return a mask of numbers with more digits after the point than such a FLOAT or DOUBLE keeps."""
     numbers = np.asarray(pc.fill_null(values, 0.0), np.float64)
     scale = 10.0 ** (parse_column_type(of.text).scale or 0)
     with np.errstate(over="ignore", invalid="ignore"):

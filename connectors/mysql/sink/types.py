@@ -1,7 +1,7 @@
-"""Column types of sink tables: this tool's to the server's, lossless, and back. Pure text.
+"""Lossless mapping of column types to those of the sink's server, and back. Pure text.
 
-A column whose source says its own type (`enum('a','b')`, `mediumint unsigned`) gets that very type, so MySQL to MySQL
-is one to one. Everything else:
+A column whose source gives its own type (`enum('a','b')`, `mediumint unsigned`) gets that type, so MySQL to MySQL is
+one to one. Everything else:
 
 | type | server | why |
 |---|---|---|
@@ -24,14 +24,14 @@ from connectors.mysql.server.column_type import ColumnType, parse_column_type
 from connectors.mysql.table import MySqlColumn, data_type, spelled
 
 Flavor = Literal["mysql", "mariadb", "oceanbase"]
-"""Which server it is."""
+"""The kind of server."""
 
 _AS_BYTES: dict[Flavor, tuple[Kind, ...]] = {"mysql": (), "mariadb": (Kind.VECTOR,), "oceanbase": (Kind.GEOMETRY,)}
 KEY_BYTES = 3072
-"""Longest key of an InnoDB table, in bytes ("InnoDB Limits")."""
+"""Maximum key length of an InnoDB table, in bytes ("InnoDB Limits")."""
 
 _KEY_PARTS = 16
-"""Most columns of a key, there too."""
+"""Maximum number of columns of a key, from the same source."""
 
 _UNBOUNDED = frozenset({Kind.STRING, Kind.JSON, Kind.BYTES})
 _NAMES = {
@@ -61,7 +61,7 @@ _LONGEST = {
     "tinyblob": 255, "blob": 2**16 - 1, "mediumblob": 2**24 - 1, "longblob": 2**32 - 1,
 }  # fmt: skip
 _LONGER = {"tinytext": "text", "text": "mediumtext", "mediumtext": "longtext"}
-"""Texts whose length is counted in bytes: room for those that take more bytes in utf8mb4."""
+"""Texts whose length is counted in bytes: the next larger type has room for the bytes they take in utf8mb4."""
 
 _AS_LONG_IN_UTF8MB4 = frozenset({"", "utf8mb4", "utf8mb3", "ascii"})
 _LONGEST_VARCHAR = 16_383
@@ -79,7 +79,7 @@ _SHAPES = frozenset(
     {"point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"}
 )
 _SIGNED = frozenset({"decimal", "float", "double"})
-"""Numbers that are of one type here, UNSIGNED or not."""
+"""Number types that map to one type here, UNSIGNED or not."""
 _INDEXED_IN_PART = frozenset({*_LONGEST, "json", "geometry", "vector"})
 
 
@@ -105,7 +105,7 @@ class ServerType:
 
     @property
     def can_be_key(self) -> bool:
-        """Whether a whole value can be indexed; the others only by a prefix, which tells no rows apart."""
+        """Whether whole values can be indexed; other types only by a prefix, which does not identify a row."""
         return self.name not in _INDEXED_IN_PART
 
     @property
@@ -117,7 +117,7 @@ class ServerType:
 
 
 def has_labels_alike(found: ServerType) -> bool:
-    """Whether labels of an ENUM or SET differ in case or accents only: to most collations they are one."""
+    """Return whether labels of an ENUM or SET differ only in case or accents, which most collations ignore."""
     labels = parse_column_type(found.text).labels
     return len({_folded(label) for label in labels}) < len(labels)
 
@@ -128,10 +128,10 @@ def _folded(label: str) -> str:
 
 
 def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql") -> ServerType:
-    """The type that keeps every value; as one of `key_parts` parts of a key one that can be indexed.
+    """Return the type that keeps every value; as one of `key_parts` parts of a key, a type that can be indexed.
 
-    In MariaDB JSON is a text, and before 11.7 a vector its bytes; in OceanBase, which knows few reference systems, a
-    geometry is.
+    In MariaDB JSON is a text, and before 11.7 a vector is stored as bytes; so is a geometry in OceanBase, which knows
+    few reference systems.
     """
     kind, length = wanted.kind, wanted.length
     if kind in _AS_BYTES[flavor]:
@@ -159,14 +159,14 @@ def _sized(kind: Kind, length: int | None) -> str:
 
 
 def is_key_type(actual: ServerType, wanted: DataType) -> bool:
-    """Whether a column of a key is as it is created for values of any length, whatever the number of its columns."""
+    """Return whether a key column has a type created for values of any length, whatever the number of key columns."""
     if wanted.kind not in _UNBOUNDED:
         return False
     return any(actual.text == server_type(wanted, key_parts=parts).text for parts in range(1, _KEY_PARTS + 1))
 
 
 def shared_key_type(found: ServerType, parts: int) -> ServerType:
-    """The type of one of so many parts of a key, for one that would take all of its room."""
+    """Return the type of one of `parts` key columns, for a type that would take the whole key length."""
     if found.collation and not found.collation.startswith("utf8mb4"):
         return found
     for wanted in (DataType(Kind.STRING), DataType(Kind.BYTES)):
@@ -176,7 +176,7 @@ def shared_key_type(found: ServerType, parts: int) -> ServerType:
 
 
 def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType:
-    """The type of a new column: its source's own where that holds the same values, else as `server_type`."""
+    """Return the type of a new column: its source's own if that holds the same values, else as `server_type`."""
     own = column.source_type
     if own:
         try:
@@ -184,7 +184,7 @@ def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType
             found = ServerType(canonical(own))
             same = column.type in (found.data_type, _not_boolean(found))
             fits = same and column.type.kind not in (*_AS_BYTES[flavor], Kind.JSON)
-            fits = fits and len({*parsed.labels}) == len(parsed.labels)  # servers show each emoji of a label as `?`
+            fits = fits and len({*parsed.labels}) == len(parsed.labels)  # servers show each emoji in a label as `?`
         except ValueError:
             return server_type(column.type, key_parts=key_parts, flavor=flavor)
         if fits and (found.can_be_key or not key_parts) and not _is_too_long(parsed):
@@ -195,21 +195,21 @@ def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType
 
 
 def _is_too_long(parsed: ColumnType) -> bool:
-    """Whether the server takes no VARCHAR of so many characters of utf8mb4; it may have taken them in another set."""
+    """Return whether a VARCHAR is too long in utf8mb4; the source may use another character set."""
     return parsed.type == "varchar" and (parsed.length or 0) > _LONGEST_VARCHAR
 
 
 def respelled(actual: ServerType, wanted: ServerType) -> ServerType | None:
-    """The type that takes every value of both, of a column whose source has another type of the same type here.
+    """Return the type that holds every value of both, None if the column's own does.
 
-    None where the column's own does.
+    For a column whose source type changed within the same type of this tool.
     """
     names = actual.name, wanted.name
     one, other = parse_column_type(actual.text), parse_column_type(wanted.text)
     if names in (("enum", "enum"), ("set", "set")):
         more = tuple(label for label in other.labels if label not in one.labels)
         if names[1] == "set" and not more and {*one.labels} == {*other.labels} and one.labels != other.labels:
-            return wanted  # texts of values have their labels in this order
+            return wanted  # the text of a value has its labels in this order
         if not more or len(one.labels) + len(more) == len(other.labels):
             return wanted if more else None
         return ServerType(spelled(MySqlColumn("", one.type, labels=one.labels + more)))
@@ -229,12 +229,12 @@ def respelled(actual: ServerType, wanted: ServerType) -> ServerType | None:
 
 
 def canonical(text: str) -> str:
-    """The spelling of MySQL 8 and later: integers have no display width but for `tinyint(1)`, which is a boolean."""
+    """Return the spelling of MySQL 8 and later: integers have no display width except the boolean `tinyint(1)`."""
     return _WIDTH.sub(r"\1", text) if text != "tinyint(1)" else text
 
 
 def holds(actual: ServerType, wanted: DataType) -> bool:
-    """Whether an existing column takes every value of the source's type unchanged."""
+    """Return whether an existing column stores every value of the source's type unchanged."""
     found = actual.data_type
     if wanted in (found, _not_boolean(actual)) or actual.text == server_type(wanted).text:
         return True
@@ -278,7 +278,7 @@ def _length(wanted: DataType) -> int:
 
 
 def _not_boolean(actual: ServerType) -> DataType:
-    """The type where TINYINT(1) is a number, as it is by default."""
+    """Return this tool's type with TINYINT(1) as a number, as by default."""
     parsed = parse_column_type(actual.text)
     column = MySqlColumn("", parsed.type, parsed.length, parsed.scale, parsed.unsigned, labels=parsed.labels)
     return data_type(column)

@@ -1,1 +1,1 @@
-"""Initial snapshot: chunks of tables, planned and read while the log goes on."""
+"""Snapshots: chunks of tables, planned and read while the source follows the log."""

@@ -1,4 +1,4 @@
-"""Which foreign keys change rows unlogged, and of which tables: kept in the connector's state as `cascades.json`."""
+"""Foreign keys whose row changes are not logged, and the tables they change; state file `cascades.json`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from connectors.mysql.schema.history import SchemaEntry
 
 FILE = "cascades.json"
 REQUEST = "cascade-"
-"""How names of requests begin that stand for what foreign keys did to a table; its `short_name` follows."""
+"""Prefix of the names of re-snapshot requests caused by foreign keys; the table's `short_name` follows."""
 
 Links = Sequence[Link]
 
 
 @dataclass(slots=True)
 class Parent:
-    """A table whose rows others refer to: which tables a delete changes, and which an update of these columns."""
+    """A table referred to by others: the tables changed by its deletes, and those changed by updates of `columns`."""
 
     deletes: set[TableId] = field(default_factory=set)
     updates: set[TableId] = field(default_factory=set)
@@ -34,7 +34,7 @@ Parents = Mapping[TableId, Parent]
 
 
 def parents_of(links: Links, captures: Callable[[TableId], bool]) -> dict[TableId, Parent]:
-    """The parents to look for, given the foreign keys that are not logged: children of children included. Pure."""
+    """Return the parents to watch, from the foreign keys that are not logged; includes children of children. Pure."""
     below: dict[TableId, set[TableId]] = {}
     for link in links:
         below.setdefault(link.parent, set()).add(link.child)
@@ -61,7 +61,7 @@ def _tables_below(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[
 
 
 def united(one: Parents, other: Parents) -> dict[TableId, Parent]:
-    """The targets of either. Pure."""
+    """Merge the targets of both. Pure."""
     found: dict[TableId, Parent] = {}
     for table in {**one, **other}:
         parents = [each[table] for each in (one, other) if table in each]
@@ -74,8 +74,10 @@ def united(one: Parents, other: Parents) -> dict[TableId, Parent]:
 
 
 def followed(links: Iterable[Link], entries: Iterable[SchemaEntry]) -> list[Link]:
-    """The foreign keys, with those that entries of the schema history declare, under all names that these give the
-    tables. One that is dropped stays: its time is not known to be over. Pure."""
+    """Return the foreign keys and those declared by history entries, under all names that these give the tables.
+
+    A dropped foreign key stays, as rows from its time may still be ahead. Pure.
+    """
     found = dict.fromkeys(links)
     for entry in entries:
         found |= dict.fromkeys(entry.delta.links)
@@ -91,13 +93,19 @@ def followed(links: Iterable[Link], entries: Iterable[SchemaEntry]) -> list[Link
 
 
 def _names(table: TableId, rename: RenameTable) -> tuple[TableId, ...]:
-    """The table's names, before and behind a rename. MariaDB's key of a table to itself refers to the old one still,
-    where the ALTER TABLE that adds it renames the table too."""
+    """The table's names before and after a rename.
+
+    If one MariaDB ALTER TABLE adds a key of a table to itself and renames the table, the key still refers to the old
+    name.
+    """
     return (table, rename.new_table) if table == rename.table else (table,)
 
 
 def write_targets(store: Store, parents: Parents, links: Iterable[Link] = ()) -> None:
-    """Keep the targets for the tasks, and what they are from. Stream reader process. Raises StateError."""
+    """Store the targets for the tasks, and the foreign keys they derive from. Stream reader process.
+
+    Raises StateError.
+    """
     fields = [
         {
             "table": table_to_json(table),
@@ -111,7 +119,7 @@ def write_targets(store: Store, parents: Parents, links: Iterable[Link] = ()) ->
 
 
 def read_targets(store: Store) -> dict[TableId, Parent]:
-    """The targets that `write_targets` wrote; empty before. Raises StateError."""
+    """Read what `write_targets` wrote; empty before the first write. Raises StateError."""
     fields: Sequence[dict[str, Any]] = (store.read_json(FILE) or {}).get("parents", ())
     return {
         table_from_json(each["table"]): Parent(
@@ -124,21 +132,24 @@ def read_targets(store: Store) -> dict[TableId, Parent]:
 
 
 def read_links(store: Store) -> list[Link]:
-    """The foreign keys that `write_targets` wrote; none before, and none of an earlier release. Raises StateError."""
+    """Read the foreign keys that `write_targets` wrote; none before, and none from an earlier release.
+
+    Raises StateError.
+    """
     return [link_from_json(each) for each in (store.read_json(FILE) or {}).get("links", ())]
 
 
 def keep_links(store: Store, links: Links, captures: Callable[[TableId], bool]) -> None:
-    """Only these foreign keys count from here on. Raises StateError."""
+    """Make these the only foreign keys in effect. Raises StateError."""
     write_targets(store, parents_of(links, captures), links)
 
 
 def add_links(store: Store, links: Links, captures: Callable[[TableId], bool]) -> None:
-    """Further foreign keys count; targets of an earlier release, which kept no keys, stay. Raises StateError."""
+    """Add foreign keys; targets of an earlier release, which stored no foreign keys, stay. Raises StateError."""
     known = list(dict.fromkeys((*read_links(store), *links)))
     write_targets(store, united(read_targets(store), parents_of(known, captures)), known)
 
 
 def short_name(table: TableId) -> str:
-    """A name for a table that may be part of a file's."""
+    """Return a name for a table that can be part of a file name."""
     return md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]

@@ -1,13 +1,13 @@
-"""Rows that foreign keys change without a word in the log: re-snapshots of their tables (`foreign-key-cascades: copy`).
+"""Re-snapshots of tables whose rows foreign keys change without logging it (`foreign-key-cascades: copy`).
 
-    stream reader   at the start of a run, and behind changes of schemas: asks the server which foreign keys do so, and
-                    takes those that the log has declared since; `cascades.json` in the connector's state. Those known
-                    before stay until the log is read so far, as what is behind may be from their time
-    task            a row of a parent is deleted, or its referenced columns change: leaves a request for the children
-    stream reader   takes up a request once the copy before is through and the interval has passed, or the log comes to
-                    a RENAME of its table
+    stream reader   queries the server for such foreign keys at the start of a run and after schema changes, and adds
+                    those declared in the log; keeps them in `cascades.json` in the connector's state. Older ones stay
+                    until the log is read to the position of the query, as rows before it may be from their time
+    task            leaves a request for the children when a row of a parent is deleted or its referenced columns change
+    stream reader   takes up a request when the previous copy is finished and the interval has passed, or when the log
+                    reaches a RENAME of its table
 
-A request that waits stands for all that come meanwhile: its copy reads the table later than any of them.
+A pending request covers all that arrive in the meantime: its copy reads the table later than any of them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from connectors.mysql.snapshot_options import SnapshotOptions
 
 
 class DueRequests:
-    """The choice of the requests that may be taken up. Stream reader process.
+    """Selects the requests that are due. Stream reader process.
 
     Args:
-        interval_s: between the beginnings of two copies of a table.
+        interval_s: minimum time between the beginnings of two copies of a table.
     """
 
     def __init__(self, requests: Requests, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,10 +57,11 @@ class DueRequests:
         renamed: Collection[TableId] = (),
         hurry: bool = False,
     ) -> frozenset[str]:
-        """The requests among these that are due; of several for a table one stays. `hurry`: a run is to end.
+        """Return the requests among these that are due; keeps one of several for the same table.
 
-        Nothing else is kept back. `copying` are tables whose copy is under way; `renamed` are those that the batch
-        renames, by the names before it, under which no later batch finds them.
+        Requests of other kinds are always due. `hurry`: the run is about to end, so the interval does not count.
+        `copying` are tables being copied; `renamed` are tables that the batch renames, by the names before it, under
+        which no later batch finds them.
         """
         waiting: dict[str, str] = {}
         for name in sorted(names):
@@ -81,13 +82,13 @@ class DueRequests:
         return frozenset(others | due)
 
     def note_begun(self, names: Collection[str]) -> None:
-        """Copies have begun that these requests asked for."""
+        """Record that copies for these requests have begun."""
         now = self._clock()
         self._begun |= {name.removeprefix(REQUEST)[:16]: now for name in names if name.startswith(REQUEST)}
 
 
 class Cascading:
-    """Knows what the tasks look for. Stream reader process."""
+    """Maintains the foreign keys that tasks watch. Stream reader process."""
 
     def __init__(
         self,
@@ -104,10 +105,10 @@ class Cascading:
         self._until: LogPosition | None = None
 
     def refresh(self, start: MySqlOffset, end: MySqlOffset) -> None:
-        """Before a batch: ask the server again, when the schema history has other entries than at the last time.
+        """Query the server for foreign keys before a batch, if the schema history has changed since the last query.
 
-        A server that is away is waited for, as rows of the batch may be those that are looked for: only a run that is
-        to stop does with what the log declares. Raises SourceError, StateError.
+        Waits for a server that is down, as rows of the batch may be affected by an unknown foreign key; only a stopping
+        run continues with those declared in the log. Raises SourceError, StateError.
         """
         if self._options.cascades != "copy":
             return
@@ -129,7 +130,7 @@ class Cascading:
         self._looked_at, self._until = (end.server, end.schemas), until
 
     def _read_links(self) -> tuple[Links, LogPosition]:
-        """The present foreign keys, and the end of the server's log. Raises SourceUnavailable at once."""
+        """Query the current foreign keys and the end of the server's log. Raises SourceUnavailable without retrying."""
         with self._streams.session(patient=False) as session:
             tables = [table for table in table_ids(session) if self._captures(table)]
             found = unlogged_links(session, server_info(session), tables)

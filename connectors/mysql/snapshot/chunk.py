@@ -1,6 +1,6 @@
 """Entries of the chunk plan, as frozen values: which tables are snapshotted, and in which chunks.
 
-Entries of the plan, in the order in which batches take them; an entry's number is its place in the plan:
+Entries are listed in the order in which batches take them; an entry's number is its index in the plan:
 
     {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "request": "", "reason": "", "keys_certain": false}
     {"kind": "chunk", "table": [...], "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
@@ -8,8 +8,8 @@ Entries of the plan, in the order in which batches take them; an entry's number 
     {"kind": "rename", "table": [...], "new": [...]}
     {"kind": "lost"}
 
-A value of a bound is an integer, text (also decimals, dates and times, as the server writes them) or bytes
-(`{"hex": "00ff"}` in JSON).
+A value of a bound is an integer, text (also decimals, dates and times, as the server writes them) or bytes (`{"hex":
+"00ff"}` in JSON).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Bound: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The begin of a table's snapshot: what an earlier one that has not ended has read does not count.
+    """Start of a table's snapshot; voids an earlier one that has not ended.
 
     Attributes:
-        request: the name of the request that asked for it, else empty.
-        reason: for the user, why the table is snapshotted again; empty for the first time.
-        keys_certain: the log tells which keys there are.
+        request: name of the request that caused it, else empty.
+        reason: for the user, why the table is re-snapshotted; empty for the first snapshot.
+        keys_certain: the log shows which keys exist.
     """
 
     table: TableId
@@ -46,15 +46,15 @@ class Chunk:
     """A part of a table: rows whose key is above `lower` and not above `upper`, in the server's own comparison.
 
     Attributes:
-        number: its place in the plan.
+        number: index in the plan.
         columns: the split columns; empty when the table is one chunk.
-        lower, upper: exclusive and inclusive; None has no bound on that side. NULL keys belong to the first chunk.
-        note: where the server's log stood when the chunk was planned: `file`, `position`, `gtids`, `at_ms` (since the
-            epoch). What is before it was committed before the chunk is read.
-        collations: of the split columns, None for those without; bounds are compared with these.
-        last: no chunk of its table comes after it.
-        rows: estimated. `table_rows`: the same for the table.
-        replaces: number of the chunk whose place it takes, as that one could not be read.
+        lower, upper: exclusive and inclusive; None is unbounded. NULL keys belong to the first chunk.
+        note: position of the server's log when the chunk was planned: `file`, `position`, `gtids`, `at_ms` (since the
+            epoch). Everything before it was committed before the chunk is read.
+        collations: of the split columns, None for those without; used to compare bounds.
+        last: no later chunk of its table follows.
+        rows: estimated rows of the chunk. `table_rows`: the same for the table.
+        replaces: number of an unreadable chunk that this one replaces.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Chunk:
     replaces: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` reads back to an equal chunk."""
+        """Return a JSON object that `from_json` reads back to an equal chunk."""
         return {
             "kind": "chunk",
             **asdict(self),
@@ -82,16 +82,16 @@ class Chunk:
         }
 
     def replacement(self, number: int, table: TableId) -> Chunk:
-        """The chunk that takes its place, under its table's present name."""
+        """Return a replacement for this chunk, under its table's current name."""
         return replace(self, number=number, table=table, note={}, replaces=self.number)
 
     def not_read(self, least: int) -> Watermark:
-        """The watermark that has the chunk read behind `least`."""
+        """Return the watermark of a chunk that could not be read before sequence `least`."""
         return Watermark(self.number, False, least, self.note.get("file", ""), self.note.get("position", 0), 0)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Chunk:
-        """The chunk that `to_json` wrote."""
+        """Read the chunk that `to_json` wrote."""
         values = {
             **fields,
             "table": TableId(*fields["table"]),
@@ -106,10 +106,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class TableEnd:
-    """The snapshot of the table ends.
+    """End of a table's snapshot.
 
-    `why` is DONE where all of it is read, and the log has come to where the last chunk was read; LEFT where the table
-    is not captured any more; else the table is gone, or the log has all of its rows from there.
+    `why` is DONE when all of it is read and the log has reached the position of the last chunk read; LEFT when the
+    table is no longer captured; otherwise the table is deleted, or the log holds all of its rows from there on.
     """
 
     table: TableId
@@ -118,7 +118,7 @@ class TableEnd:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """The table goes on under another name."""
+    """A rename of the table."""
 
     table: TableId
     new_table: TableId
@@ -126,7 +126,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class LogLost:
-    """The log between this batch's two offsets is gone and is not read; all tables are snapshotted again."""
+    """The log between this batch's two offsets is lost and not read; all tables are re-snapshotted."""
 
 
 DONE, LEFT = "done", "left"
@@ -135,7 +135,7 @@ Entry = Begin | Chunk | TableEnd | Rename | LogLost
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """An entry as a JSON object."""
+    """Convert an entry to a JSON object."""
     match entry:
         case Begin(table=table):
             fields = {name: value for name, value in asdict(entry).items() if name != "table"}
@@ -151,7 +151,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
 
 
 def entry_from_json(fields: Mapping[str, Any]) -> Entry:
-    """The entry that `entry_to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    """Read the entry that `entry_to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
     kind = fields["kind"]
     if kind == "chunk":
         return Chunk.from_json(fields)
@@ -172,9 +172,11 @@ class Watermark:
     """The result of reading a chunk.
 
     Attributes:
-        number: the chunk's.
-        done: its rows are in the batch. False: its table was altered in the log behind the batch, read it again later.
-        sequence: of the position at which the rows are the table's; where the table was found altered when not done.
+        number: the chunk's number.
+        done: its rows are in the batch. False: the log after the batch alters its table, so it must be read again
+            later.
+        sequence: of the position at which the rows are the table's; if not done, of the position where the table was
+            found altered.
         file, position: the same as the server names it.
         rows: rows read.
     """
@@ -187,7 +189,7 @@ class Watermark:
     rows: int
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object; `Watermark(**fields)` reads it back."""
+        """Return a JSON object; `Watermark(**fields)` reads it back."""
         return asdict(self)
 
 

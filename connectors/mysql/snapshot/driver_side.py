@@ -1,4 +1,4 @@
-"""The driver's part: it keeps the positions at which chunks were read, once the batch that holds them is decided."""
+"""The driver's side of snapshots: stores the positions at which chunks were read, once their batch is decided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.mysql.snapshot.plan.requests import MOVED_REASON, Requests
 from connectors.mysql.snapshot.plan.splits import ChunkRead
 
 RATE_S = 15.0
-"""Rates are over this long."""
+"""Window for rates."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _SnapshotProgress:
 
 
 class DriverSide:
-    """Writes the watermarks, and says how far the copying is. Threads may share it: batches and the status line do."""
+    """Writes watermarks and reports snapshot progress. Thread-safe: batches and the status line share it."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._plan, self._marks, self._clock = ChunkPlan(store), Watermarks(store), clock
@@ -53,7 +53,7 @@ class DriverSide:
         self._lock = threading.Lock()
 
     def store_reports(self, reports: Sequence[dict[str, Any]]) -> None:
-        """Keep what tasks reported. Repeatable."""
+        """Store the reports of tasks. Repeatable."""
         with self._lock:
             found = [Watermark(**report["chunk"]) for report in reports if "chunk" in report]
             if found:
@@ -64,15 +64,15 @@ class DriverSide:
                 self._requests.add(TableId(*table), name, MOVED_REASON)
 
     def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """The reports of a split as if its chunks had been read at the end of the batch."""
+        """Return the reports of a split as if its chunks had been read at the end of the batch."""
         payload = load_payload(split).payload
         return payload.widened(reports) if isinstance(payload, ChunkRead) else reports
 
     def progress(self) -> list[TableProgress]:
-        """Every table that was or is copied, in the order in which they began."""
+        """Return the progress of every table that was or is being copied, in the order in which they began."""
         with self._lock:
             now = self._clock()
-            if self._old is None:  # what runs before this one copied has no time
+            if self._old is None:  # the times of earlier runs are unknown
                 self._old = set(self._marks.refresh())
             self._take_entries(now)
             for number in self._marks.refresh().keys() - self._counted:
@@ -81,11 +81,11 @@ class DriverSide:
 
     def _take_entries(self, now: float) -> None:
         count = self._plan.count()
-        if count < self._taken:  # a new run has cut off what was planned in vain
+        if count < self._taken:  # a new run has truncated unused entries of the plan
             self._tables, self._chunks, self._taken, self._counted = {}, {}, 0, set()
         for index, entry in enumerate(self._plan.entries(self._taken, count), start=self._taken):
             match entry:
-                case Begin(table=table):  # what an earlier copy has read does not count for this one
+                case Begin(table=table):  # rows of an earlier copy do not count
                     self._tables[table] = _SnapshotProgress(why=entry.reason)
                 case Chunk(table=table):
                     known = self._tables[table]
@@ -123,7 +123,7 @@ def _progress(table: TableId, known: _SnapshotProgress, now: float) -> TableProg
     complete = known.ended
     return TableProgress(
         table,
-        "done" if complete else "copying" if known.planned else "waiting",  # a batch that takes a chunk reads it
+        "done" if complete else "copying" if known.planned else "waiting",  # a chunk is read by the batch that plans it
         known.rows,
         known.rows if complete else max(known.estimated, known.rows),
         known.done,

@@ -1,4 +1,4 @@
-"""The rows of a part of the log that others refer to, looked at by the task that reads it: see `cascades`."""
+"""Watches rows that foreign keys refer to, in the task that reads their part of the log: see `cascades`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ REASON = "rows of a table that it refers to were deleted or changed, and this se
 
 
 def place_of(part: LogRange) -> str:
-    """A name for where a part of the log begins, which no other part has: files of another server may be called alike,
-    and those of a log that was reset. Pure."""
+    """Return a unique name for the start of a part of the log. Pure.
+
+    It stays unique if files of another server or of a reset log have the same names.
+    """
     return str(sequence_of(part.start.file, part.start.position, part.files_ahead))
 
 
 def watch_parents(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator[ChangeBlock]:
-    """The blocks of a part of the log; asks for tables whose rows they change unlogged, once for each part. Executor.
+    """Pass on the blocks of a part of the log; request tables whose rows they change unlogged, once per part. Executor.
 
-    `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a repeat
-    asks the same.
+    `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a retry
+    makes the same requests.
     """
     parents, requested, requests = read_targets(store), set[TableId](), Requests(store)
     for block in blocks:
@@ -41,7 +43,7 @@ def watch_parents(blocks: Iterator[ChangeBlock], store: Store, place: str) -> It
 
 
 def changed_by(block: ChangeBlock, parent: Parent) -> set[TableId]:
-    """The tables of which rows change with those of a parent's block. Pure."""
+    """Return the tables whose rows change with those of a parent's block. Pure."""
     kinds, found = block.kinds.to_numpy(), set[TableId]()
     if parent.deletes and bool(np.any(kinds == RowKind.DELETE)):
         found |= parent.deletes
@@ -50,7 +52,7 @@ def changed_by(block: ChangeBlock, parent: Parent) -> set[TableId]:
         return found
     folded = {name.casefold() for name in parent.columns}
     if not folded <= {name.casefold() for name in block.schema.names}:
-        return found | parent.updates  # one was renamed since
+        return found | parent.updates  # a column was renamed since
     for index, name in enumerate(block.schema.names):
         if name.casefold() in folded:
             column = block.rows.column(index)

@@ -1,1 +1,1 @@
-"""Leaves out of the log what chunks hold already, or will hold."""
+"""Skips log rows that chunks hold already, or will hold."""

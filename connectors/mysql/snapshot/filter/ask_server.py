@@ -1,4 +1,4 @@
-"""Questions of a task to the server, about keys that only it can compare. Executor."""
+"""Queries of a task to the server, about keys that only the server can compare. Executor."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from connectors.mysql.server.server_info import query
 
 
 class AskServer:
-    """Asks the server over a session of its own, opened when it is first needed."""
+    """Queries the server over its own session, opened on first use."""
 
     def __init__(self, session: Callable[[], MySqlConnection]) -> None:
         self._session = session
         self._connection: MySqlConnection | None = None
 
     def __call__(self, statement: str) -> tuple[Any, ...]:
-        """The statement's only row."""
+        """Run a statement and return its only row."""
         if self._connection is None:
             self._connection = self._session()
         (row,) = query(self._connection, statement)

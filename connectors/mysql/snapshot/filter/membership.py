@@ -1,7 +1,7 @@
-"""Which part of a table a key belongs to: exactly as the server compares, as rows are lost where the two disagree.
+"""Decides which part of a table a key belongs to. Must agree with the server's comparison, or rows are lost.
 
-Numbers, dates, times and bytes compare here, in vectors where the key is of integers and moments only. Text compares
-by its collation, which only the server knows: it is asked, many keys in one statement.
+Numbers, dates, times and bytes are compared here, vectorized where the key has only integers and moments. Text compares
+by its collation, which only the server knows, so the server is queried, with many keys per statement.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: (.*))?")
 _EPOCH = date(1970, 1, 1).toordinal()
 DAY_US = 86_400_000_000
 BEFORE_ALL = -(1 << 63)
-"""Stands for the dates before the year 1."""
+"""Rank of dates before the year 1."""
 Ask = Callable[[str], Sequence[Any]]
-"""Runs a statement on the server and gives its only row, of numbers."""
+"""Runs a statement on the server and returns its only row, of numbers."""
 
 COMPARISONS = 2000
-"""Most comparisons in one statement."""
+"""Maximum comparisons per statement."""
 
 STATEMENT_BYTES = 1 << 19
-"""A statement is hardly longer: servers refuse one that is longer than their max_allowed_packet."""
+"""Approximate maximum length of a statement: servers refuse one longer than their max_allowed_packet."""
 
 _SIGN = np.uint64(1 << 63)
 _RANKED = INTEGERS | TIMES
 
 
 class Membership:
-    """The number of bounds below each key. Executor; not for two threads at once.
+    """Computes the number of bounds below each key. Executor; not thread-safe.
 
     Args:
         columns, collations: of the split columns.
         bounds: in rising order.
-        ask: for keys of text; called only when there are some.
+        ask: queries the server; called only for keys of text.
     """
 
     def __init__(
@@ -65,10 +65,11 @@ class Membership:
             self._find = self._by_query
 
     def __call__(self, keys: pa.RecordBatch) -> Any:
-        """int64[n] for the keys of n rows: `keys` has the split columns in their order, types as in a change block.
+        """Return int64[n] for the keys of n rows.
 
-        NULL in a column that may be NULL is below every bound. Raises UnsupportedChange for other NULLs: they stand
-        for dates that no calendar has, whose place is not known.
+        `keys` has the split columns in order, with types as in a change block. NULL in a nullable column is below every
+        bound. Raises UnsupportedChange for other NULLs: they stand for invalid dates, whose place in the order is not
+        known.
         """
         if not self._bounds or not keys.num_rows:
             return np.zeros(keys.num_rows, np.int64)
@@ -89,7 +90,7 @@ class Membership:
         return found
 
     def _ranked(self, keys: pa.RecordBatch) -> Any:
-        """Each column becomes a number of 64 bits; two and more are compared as big-endian bytes."""
+        """Compare each column as a 64-bit number; several columns are compared as big-endian bytes."""
         ranks = [rank(keys.column(i)) for i in range(len(self._columns))]
         limits = [
             np.array([_rank_of(column, bound[i]) for bound in self._bounds], np.uint64)
@@ -110,7 +111,7 @@ class Membership:
         return np.array([places[row] for row in rows], np.int64)
 
     def _statements(self, keys: Sequence[tuple[Any, ...]]) -> Iterator[dict[tuple[Any, ...], str]]:
-        """Keys with what the server is asked about each, those of one statement at a time."""
+        """Group keys and their SQL expressions into statements."""
         most, size = max(1, COMPARISONS // len(self._bounds)), 0
         some: dict[tuple[Any, ...], str] = {}
         for key in keys:
@@ -130,7 +131,7 @@ class Membership:
 
 
 class InChunk:
-    """The test whether keys belong to a chunk. Picklable as its `ask` is."""
+    """Tests whether keys belong to a chunk. Picklable if `ask` is."""
 
     def __init__(self, chunk: Chunk, table: MySqlTable, ask: Ask) -> None:
         bounds = [bound for bound in (chunk.lower, chunk.upper) if bound is not None]
@@ -139,12 +140,12 @@ class InChunk:
         self._places = Membership(columns_of(chunk.columns, table), chunk.collations, bounds, ask)
 
     def __call__(self, keys: pa.RecordBatch) -> Any:
-        """bool[n]; `keys` holds `columns` in their order, types as in a change block. Raises as `Membership`."""
+        """Return bool[n]; `keys` holds `columns` in order, with types as in a change block. Raises as `Membership`."""
         return self._places(keys) == self._place
 
 
 def rank(values: pa.Array) -> Any:
-    """uint64[n] in the order of the values: integers, dates, times. No NULLs."""
+    """Map integers, dates or times to uint64[n] in the same order. No NULLs."""
     if pa.types.is_date32(values.type):
         numbers = values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64) * 86_400_000_000
     elif pa.types.is_integer(values.type):
@@ -157,14 +158,14 @@ def rank(values: pa.Array) -> Any:
 
 
 def _rank_of(column: MySqlColumn, value: Any) -> int:
-    """The rank of one value of a bound."""
+    """Return the rank of one value of a bound."""
     number = microseconds(column.type, str(value)) if column.type in TIMES else int(value)
     unsigned = column.unsigned and column.type not in TIMES
     return number if unsigned else max(0, number + (1 << 63))
 
 
 def _sortable_array(columns: Sequence[Any]) -> Any:
-    """One sortable array out of the ranks of several columns."""
+    """Combine the ranks of several columns into one sortable array."""
     if len(columns) == 1:
         return columns[0]
     width = 8 * len(columns)
@@ -178,14 +179,14 @@ def _comparable(column: MySqlColumn, value: Any) -> Any:
 
 
 def _values(column: MySqlColumn, values: pa.Array) -> list[Any]:
-    """The comparable form, as `_comparable` gives it for a bound, of a column of keys."""
+    """Convert a column of keys to the same form as `_comparable` gives for bounds."""
     if column.type in BINARY:
         return list(values.to_pylist())
     return [Decimal(value) for value in values.to_pylist()] if column.type == "decimal" else rank(values).tolist()
 
 
 def _texts(column: MySqlColumn, values: pa.Array) -> list[Any]:
-    """Values as `literal` takes them."""
+    """Convert values to the form that `literal` takes."""
     if column.type in TIMES and not pa.types.is_date32(values.type):
         return [_moment(column.type, value) for value in values.cast(pa.int64()).to_pylist()]
     return list(values.to_pylist())
@@ -200,10 +201,9 @@ def _moment(kind: str, number: int) -> str:
 
 
 def microseconds(kind: str, text: str) -> int:
-    """A `time` as its length, a `date`, `datetime` or `timestamp` as the time since 1970.
+    """Return a `time` as its duration, and a `date`, `datetime` or `timestamp` as the time since 1970.
 
-    A date that no calendar has becomes the last moment before its place: 2024-02-30 the end of 2024-02-29.
-    Raises ValueError.
+    An invalid date becomes the last moment before its place: 2024-02-30 the end of 2024-02-29. Raises ValueError.
     """
     if kind == "time":
         return _span(text)

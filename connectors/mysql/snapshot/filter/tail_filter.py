@@ -1,11 +1,10 @@
-"""Leaves out of the log what chunks hold already, or will hold. Executor, on blocks as they come from the decoder.
+"""Skips log rows that chunks hold already, or will hold. Executor, applied to blocks from the decoder.
 
-For each row image with key k at position p: when k is in a chunk that was read at position h, the image is left out if
-p <= h. When k is in a part of the table that is not read yet, it is left out: the part will be read at a position
-behind p. The images before and after an update are judged each for itself, so an update may leave one of them: a delete
-or an insert.
-
-What is left out stays in the stream LOG, as the rows that the sink has from before the snapshot need every change.
+For a row image with key k at position p: if k is in a chunk that was read at position h, the image is skipped when p <=
+h. If k is in a part of the table that is not read yet, the image is skipped, as the part will be read at a position
+after p. The before and after images of an update are judged separately, so one of them may remain: a delete or an
+insert.
+Skipped images stay in the stream LOG, because the sink's rows from before the snapshot need every change.
 """
 
 from __future__ import annotations
@@ -30,15 +29,18 @@ _LOG, _SNAPSHOT_LOG = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_LOG})
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """A table in parts, one behind the other: between them `bounds` (one less than parts), and for each part the
-    sequence up to which rows of the log are left out (`highs`)."""
+    """Consecutive parts of a table.
+
+    `bounds` lie between them (one fewer than parts); `highs` are, for each part, the sequence up to which log rows are
+    skipped.
+    """
 
     bounds: tuple[Bound, ...]
     highs: tuple[int, ...]
 
 
 def regions(copy: TableCopy, before: int, marks: Mapping[int, Watermark], start: int) -> Regions:
-    """The regions of a copy for the log behind `start` (a sequence); neighbours that are alike are one. Pure."""
+    """Return the regions of a copy for the log after `start` (a sequence); merges equal neighbours. Pure."""
     uppers = [chunk.upper for chunk in copy.chunks]
     highs = [high if high > start else 0 for high in copy.highs(before, marks)]
     bounds: list[Bound] = []
@@ -54,12 +56,12 @@ class TailFilter:
     """Filters the blocks of one range of the log.
 
     Args:
-        copies: the tables that are being copied in this batch.
-        before: chunks with a number under this were decided before the batch.
+        copies: the tables being copied in this batch.
+        before: chunks with a number below this were decided before the batch.
         marks: their watermarks.
         start: sequence at which the range begins.
         tables: definitions in the range.
-        ask: asks the server, for keys of text.
+        ask: queries the server, for keys of text.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class TailFilter:
         self._known: dict[TableId, _TableFilter | None] = {}
 
     def blocks(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks with the streams that they are part of. One of which a part is left out comes twice."""
+        """Yield the blocks with their streams. A block that is partly skipped is yielded once per stream."""
         for block in blocks:
             found = self._filter(block.table)
             wanted = None if found is None else found.images_to_keep(block)
@@ -88,8 +90,11 @@ class TailFilter:
                 yield replace(_keep_images(block, wanted), streams=_SNAPSHOT_LOG)
 
     def uncertain(self, end: int) -> list[TableId]:
-        """Tables with a chunk that was read inside the range, which ends at the sequence `end`. On another server than
-        that of the chunk nothing tells which changes of the range it holds."""
+        """Return tables with a chunk read inside the range, which ends at the sequence `end`.
+
+        If the range was read on another server than the chunk, it is unknown which changes of the range the chunk
+        holds.
+        """
         return sorted(
             table
             for table, copy in self._copies.items()
@@ -119,7 +124,7 @@ class _TableFilter:
         self._least, self._most = int(self._highs.min()), int(self._highs.max())
 
     def images_to_keep(self, block: ChangeBlock) -> Any:
-        """bool[n]: the images that stay."""
+        """Return bool[n]: the images to keep."""
         sequence = block.sequence.to_numpy(zero_copy_only=False)
         if len(self._highs) == 1:
             return sequence > self._most
@@ -133,7 +138,7 @@ class _TableFilter:
 
 
 def _keep_images(block: ChangeBlock, wanted: Any) -> ChangeBlock:
-    """The block with the wanted images; halves of updates become deletes and inserts."""
+    """Keep the wanted images; single halves of updates become deletes and inserts."""
     kinds = block.kinds.to_numpy(zero_copy_only=False).copy()
     behind = np.append(wanted[1:], False)
     ahead = np.append(False, wanted[:-1])

@@ -1,1 +1,1 @@
-"""Which tables are copied, in which chunks, in which batch."""
+"""Plans which tables are copied, in which chunks and batches."""

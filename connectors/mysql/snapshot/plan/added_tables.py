@@ -1,7 +1,7 @@
-"""Tables that are captured since the pipeline file was edited. Stream reader process, once at the start of a run.
+"""Tables newly captured since the pipeline file was edited. Stream reader process, once at the start of a run.
 
-Such a table has a definition and rows that the log behind the offset does not tell. Tables made behind the offset are
-not among them: the log has their CREATE TABLE and all of their rows, or renames a followed table to them.
+The log after the offset holds neither the definition nor the existing rows of such a table. Tables created after the
+offset are not among them: the log has their CREATE TABLE and all of their rows, or a RENAME of a followed table.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ def added_tables(
     *,
     allowed: bool,
 ) -> Sequence[MySqlTable] | None:
-    """The definitions of tables that are captured, there now, and not known at `start`; they are as they were there.
+    """Return the definitions at `start` of existing captured tables that were not known there.
 
-    None while the server is another one than that of `start`: its log has to be joined first.
-
-    Raises SourceError when there are some and they are not `allowed`, or one was altered behind `start`.
+    Returns None while the server is another one than that of `start`: its log must be joined first. Raises SourceError
+    when there are such tables and they are not `allowed`, or one was altered after `start`.
     """
     with streams.session() as connection:
         info = check_server(connection, captures)
@@ -67,9 +66,11 @@ def added_tables(
 
 
 def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], options: MySqlSourceOptions) -> list[str]:
-    """Notices on tables that begin without the rows that they have. `left_out` were captured before, and not lately.
+    """Return notices on tables that begin without their existing rows.
 
-    Raises SourceError for those of them that would have a gap.
+    `left_out` were captured earlier, but not lately.
+
+    Raises SourceError for those of `left_out`, which would have a gap.
     """
     bare = sorted(definition.id for definition in found if not options.copied_when_added(definition.id))
     gaps = [str(table) for table in bare if table in left_out]
@@ -84,9 +85,10 @@ def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], opt
 
 
 class _Changes(ChangedTables):
-    """Remembers, too, which tables the log has all rows of: it creates them, or renames to them what is followed.
+    """Collects, besides redefined tables, those of which the log has all rows.
 
-    `fresh` are those that may be new, `followed` those that were captured before.
+    The log creates them, or renames followed tables to them. `fresh` are tables that may be new, `followed` those
+    captured before.
     """
 
     def __init__(self, fresh: Collection[TableId], followed: Iterable[TableId], info: ServerInfo) -> None:

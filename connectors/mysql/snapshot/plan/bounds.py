@@ -1,8 +1,8 @@
-"""Bounds as SQL: comparisons of split columns, written so that the server uses the index and its own order.
+"""Bounds as SQL: comparisons of split columns that let the server use the index and its own order.
 
-A composite key compares column by column. `(a, b) > (x, y)` itself makes the server read the whole index, so it is
-written out: `a > x OR (a = x AND b > y)`, which the range optimizer takes for two ranges. Values stand in the text:
-as digits, as hex, or checked against their type's form.
+A composite key compares column by column. A plain `(a, b) > (x, y)` makes the server read the whole index, so it is
+written out: `a > x OR (a = x AND b > y)`, which the range optimizer treats as two ranges. Values are inlined in the
+text: as digits, as hex, or checked against the form of their type.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Collations = Sequence[str | None]
 
 
 def splittable(column: MySqlColumn) -> bool:
-    """Whether a table can be split by this column.
+    """Return whether a table can be split by this column.
 
-    ENUM and SET cannot: they sort by number and compare as text. TINYINT(1) may be read as a truth value.
+    ENUM and SET cannot: they sort by number and compare as text. TINYINT(1) may be read as BOOLEAN.
     """
     return column.type in _SPLITTABLE and (column.type, column.length) != ("tinyint", 1)
 
 
 def condition(chunk: Chunk, table: MySqlTable) -> str:
-    """The WHERE of a chunk; `TRUE` when the chunk is the whole table.
+    """Return the WHERE condition of a chunk; `TRUE` when the chunk is the whole table.
 
     `table` is the table as it was when the chunk was planned. Raises SourceError as `split_columns` and `literal`.
     """
@@ -65,7 +65,7 @@ def condition(chunk: Chunk, table: MySqlTable) -> str:
 
 
 def split_columns(names: Sequence[str], table: MySqlTable) -> tuple[MySqlColumn, ...]:
-    """The definitions of split columns. Raises SourceError when the table has no such column."""
+    """Return the definitions of split columns. Raises SourceError when the table lacks one."""
     known = {column.name: column for column in table.columns}
     for name in names:
         if name not in known:
@@ -74,7 +74,7 @@ def split_columns(names: Sequence[str], table: MySqlTable) -> tuple[MySqlColumn,
 
 
 def names_of(columns: Sequence[MySqlColumn]) -> str:
-    """The columns' names as a list."""
+    """Return the columns' names as an SQL list."""
     return ", ".join(quoted(column.name) for column in columns)
 
 
@@ -94,11 +94,11 @@ def _compared(columns: Sequence[MySqlColumn], collations: Collations, bound: Bou
     text = lexicographic(names, literals, strict, last)
     if len(columns) == 1:
         return text
-    return f"{names[0]} {strict}= {literals[0]} AND ({text})"  # the first part is redundant, and always a range
+    return f"{names[0]} {strict}= {literals[0]} AND ({text})"  # redundant, but always usable as a range
 
 
 def lexicographic(left: Sequence[str], right: Sequence[str], strict: str, last: str) -> str:
-    """Left against right, column by column: `strict` decides before the last column, `last` in it."""
+    """Compare left with right column by column: `strict` is the operator before the last column, `last` for it."""
     alternatives = []
     for place, (mine, other) in enumerate(zip(left, right, strict=True)):
         terms = [f"{a} = {b}" for a, b in zip(left[:place], right[:place], strict=True)]
@@ -110,7 +110,7 @@ def lexicographic(left: Sequence[str], right: Sequence[str], strict: str, last: 
 def literals_of(
     columns: Sequence[MySqlColumn], collations: Collations, values: Sequence[Any], *, typed: bool = False
 ) -> list[str]:
-    """A `literal` for each column."""
+    """Return a `literal` for each column."""
     return [
         literal(column, collation, value, typed=typed)
         for column, collation, value in zip(columns, collations, values, strict=True)
@@ -118,10 +118,10 @@ def literals_of(
 
 
 def literal(column: MySqlColumn, collation: str | None, value: Any, *, typed: bool = False) -> str:
-    """A value as SQL, such that comparing it with the column is what the column's index does.
+    """Format a value as SQL so that comparing it with the column matches the order of the column's index.
 
-    `typed` gives it the column's type, for where no column is on the other side. Raises SourceError for a value that
-    the type cannot have.
+    `typed` casts it to the column's type, for comparisons without a column. Raises SourceError for a value that the
+    type cannot have.
     """
     if column.type in INTEGERS:
         return str(int(value))
@@ -138,7 +138,7 @@ def literal(column: MySqlColumn, collation: str | None, value: Any, *, typed: bo
 
 
 def _text(charset: str, collation: str | None, value: str) -> str:
-    """Text in the column's character set and collation, whatever the connection's are."""
+    """Format text in the column's character set and collation, whatever the connection's are."""
     if not all(_NAME.fullmatch(name) for name in (charset, collation or charset)):
         raise SourceError(f"{charset} with {collation} is no character set with its collation")
     raw = f"_utf8mb4 X'{value.encode('utf-8', 'surrogatepass').hex()}'"

@@ -1,4 +1,4 @@
-"""The patterns a pipeline's tables were looked up with, in a small file, so that an edit of them is noticed."""
+"""The table patterns that a pipeline last used, stored in a small file so that edits of them are detected."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILE_NAME = "captured.json"
 class CapturedPattern:
     """`captured.json` in a connector's state folder: `{"tables": "...", "exclude": "...", "ignore_case": true}`.
 
-    `"since"` is a list of such patterns, of runs that may have planned batches and did not get to keep theirs. Stream
-    reader process.
+    `"since"` lists further patterns, of runs that may have planned batches but did not store theirs. Stream reader
+    process.
     """
 
     def __init__(self, store: Store, options: LogOptions) -> None:
@@ -27,20 +27,20 @@ class CapturedPattern:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the patterns are those of the runs before. Raises StateError."""
+        """Whether the patterns are those of earlier runs. Raises StateError."""
         if self._unchanged is None:
             self._unchanged = self._store.read_json(FILE_NAME, hint="remove it") == self._now
         return self._unchanged
 
     def matched(self, table: TableId) -> bool:
-        """Whether the patterns of all runs since the last kept ones were about this table; none kept are about all."""
+        """Return whether all patterns used since the last stored ones matched this table. True when none are stored."""
         before = self._store.read_json(FILE_NAME, hint="remove it")
         if before is None:
             return True
         return all(_pattern(texts).matches(table) for texts in (before, *before.get("since", ())))
 
     def note(self) -> None:
-        """Before a batch is planned with patterns that are not kept yet: tables that they leave out miss rows of it.
+        """Record the current patterns before they are used to plan a batch: tables outside them miss rows of it.
 
         Raises StateError.
         """
@@ -49,7 +49,7 @@ class CapturedPattern:
             self._store.write_json(FILE_NAME, {**before, "since": [*before.get("since", ()), self._now]})
 
     def remember(self) -> None:
-        """Remember the patterns of now. Repeatable; to be called when the tables they bring are in an offset.
+        """Store the current patterns. Repeatable. Call it once an offset contains the tables that they add.
 
         Raises StateError.
         """

@@ -1,8 +1,9 @@
 """The chunk plan and the watermarks of a pipeline: two files in the connector's state folder.
 
 `chunks.jsonl` holds the entries of `chunk`, written by the stream reader process before an offset counts them: an
-offset's `chunks` says how many. What comes behind was written by a run that crashed and is cut off. `watermarks.jsonl`
-holds what reading the chunks came to, written by the driver when a batch is decided; nothing in it is ever taken back.
+offset's `chunks` is the number of valid entries. Later entries were written by a run that crashed, and are cut off.
+`watermarks.jsonl` holds the results of reading the chunks, written by the driver when a batch is decided; nothing in it
+is ever revoked.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ PLAN_FILE, WATERMARKS_FILE = "chunks.jsonl", "watermarks.jsonl"
 
 
 class ChunkPlan:
-    """The plan's entries, and what they come to after the first so many. Keep the object: it reads on.
+    """The plan's entries, and the state they amount to. Keep the object: it reads on incrementally.
 
-    `append` and `truncate` are for the one writer. Not for two threads at once.
+    `append` and `truncate` are for the single writer. Not thread-safe.
     """
 
     def __init__(self, store: Store) -> None:
@@ -35,47 +36,50 @@ class ChunkPlan:
         self._copies = Copies()
 
     def count(self) -> int:
-        """How many entries there are."""
+        """Number of entries."""
         self._refresh()
         return len(self._entries)
 
     def append(self, entries: Iterable[Entry]) -> int:
-        """Write entries to disk; returns the new count."""
+        """Append entries durably; returns the new count."""
         self._lines.append(*map(entry_to_json, entries))
         return self.count()
 
     def truncate(self, count: int) -> None:
-        """Cut off what comes behind the first `count` entries. Repeatable."""
+        """Remove all entries after the first `count`. Repeatable."""
         self._lines.truncate(count)
         self._refresh()
 
     def entries(self, first: int, last: int) -> Sequence[Entry]:
-        """Entries `first` up to and without `last`. Raises StateError when there are fewer."""
+        """Return the entries from `first` (inclusive) to `last` (exclusive). Raises StateError when there are fewer."""
         self._lines.items(first, last)
         self._refresh()
         return self._entries[first:last]
 
     def first_entries(self) -> int:
-        """Entries that a pipeline begins with: the tables there were at its start."""
+        """Number of entries that the pipeline began with: the tables that existed at its start."""
         self._refresh()
         return sum(
             1 for _ in takewhile(lambda entry: isinstance(entry, Begin) and entry.why == "initial", self._entries)
         )
 
     def chunk(self, number: int) -> Chunk:
-        """The chunk of that number. Raises StateError when the entry is something else."""
+        """Return the chunk of that number. Raises StateError when the entry is not a chunk."""
         (entry,) = self.entries(number, number + 1)
         if not isinstance(entry, Chunk):
             raise StateError(f"entry {number} of the chunk plan is no chunk", where=str(self._lines.path))
         return entry
 
     def tries(self, chunk: Chunk) -> int:
-        """How many times a chunk was planned, with those that it takes the place of. Raises StateError."""
+        """Number of times a chunk was planned, including the chunks that it replaces. Raises StateError."""
         return 1 if chunk.replaces is None else 1 + self.tries(self.chunk(chunk.replaces))
 
     def copies(self, count: int) -> Mapping[TableId, TableCopy]:
-        """The tables whose copy has begun and not ended within the first `count` entries. Quick when `count` grows."""
-        self.entries(count, count)  # there are so many
+        """Return the tables whose copy has begun and not ended within the first `count` entries.
+
+        Fast for a growing `count`.
+        """
+        self.entries(count, count)  # raises StateError if there are fewer
         if count < self._copies.count:
             self._copies = Copies()
         for entry in self._entries[self._copies.count : count]:
@@ -83,7 +87,7 @@ class ChunkPlan:
         return self._copies.tables
 
     def requests(self) -> frozenset[str]:
-        """The names of all requests that entries came from."""
+        """Return the names of all requests that caused entries."""
         self._refresh()
         return frozenset(entry.request for entry in self._entries if isinstance(entry, Begin) and entry.request)
 
@@ -105,7 +109,7 @@ class ChunkPlan:
 
 
 class Watermarks(Mapping[int, Watermark]):
-    """The watermarks of decided chunks by number. Keep the object: it reads on when it is asked to `refresh`."""
+    """The watermarks of decided chunks by number. Keep the object: `refresh` reads on incrementally."""
 
     def __init__(self, store: Store) -> None:
         self._lines = store.log(WATERMARKS_FILE, "watermarks")
@@ -122,7 +126,7 @@ class Watermarks(Mapping[int, Watermark]):
         return len(self._known)
 
     def refresh(self) -> Watermarks:
-        """Take in what was written since the last time; returns itself."""
+        """Read what was written since the last call; returns itself."""
         for fields in self._lines.items(self._taken):
             found = Watermark(**fields)
             self._known[found.number] = found
@@ -130,7 +134,7 @@ class Watermarks(Mapping[int, Watermark]):
         return self
 
     def add(self, found: Iterable[Watermark]) -> None:
-        """Write those that are not there yet. Driver only."""
+        """Write the watermarks that are not stored yet. Driver only."""
         self.refresh()
         fresh = {mark.number: mark for mark in found if mark.number not in self._known}
         self._lines.append(*(mark.to_json() for mark in fresh.values()))
@@ -139,11 +143,11 @@ class Watermarks(Mapping[int, Watermark]):
 
 @lru_cache(maxsize=RUNS)
 def shared_plan(store: Store) -> ChunkPlan:
-    """The plan for the tasks of a process: each reads only what was added since the last one."""
+    """Return the plan shared by the tasks of a process: each task reads only newly added entries."""
     return ChunkPlan(store)
 
 
 @lru_cache(maxsize=RUNS)
 def shared_watermarks(store: Store) -> Watermarks:
-    """The watermarks for the tasks of a process."""
+    """Return the watermarks shared by the tasks of a process."""
     return Watermarks(store)

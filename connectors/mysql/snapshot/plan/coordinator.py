@@ -1,7 +1,7 @@
-"""Plans which chunks a batch copies, beside the log it reads. Stream reader process.
+"""Plans which chunks a batch copies, next to the log it reads. Stream reader process.
 
-Each call of `plan` takes the offset that the log alone has come to and adds to it the plan's entries of this batch,
-written to disk before. All it needs to know is in the two files and in the offset, so a new process goes on the same.
+Each call of `plan` takes the offset reached by the log alone and adds the plan entries of this batch, which are on disk
+by then. All state is in the two files and in the offset, so a new process plans the same.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Coordinator:
     """Plans the copying of tables for one pipeline.
 
     Args:
-        store: what the connector keeps.
-        history: of schemas; read only.
+        store: the connector's state.
+        history: schema history; read only.
         captures: the captured tables.
         streams: opens sessions on the server.
 
-    `hurry`: the run is to end, nothing that is asked for waits for its time.
+    `hurry`: the run is about to end, so no request waits for its time.
     """
 
     def __init__(
@@ -62,33 +62,33 @@ class Coordinator:
 
     @property
     def blocked(self) -> list[TableId]:
-        """Tables that wait for the log, as the server has altered them."""
+        """Tables that wait for the log because the server has altered them."""
         return sorted(self._next.blocked)
 
     def unfinished(self, start: MySqlOffset) -> list[TableId]:
-        """Tables that are being copied still."""
+        """Tables still being copied."""
         return sorted(self._plan.copies(start.chunks))
 
     def begin(self, tables: Iterable[TableId]) -> None:
-        """Begin a new pipeline's plan with the tables that are to be copied. Repeatable."""
+        """Start the plan of a new pipeline with the tables to copy. Repeatable."""
         self._plan.truncate(0)
         self._plan.append(Begin(table, "initial") for table in sorted(tables) if self._options.copied_at_first(table))
 
     def begin_new(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
-        """Tables that are new to a pipeline that runs: those to be copied begin; returns the plan's new count."""
+        """Start copying tables that are new to a running pipeline, as the options say; returns the plan's new count."""
         self.open(start)
         return self._plan.append(
             Begin(table, "new") for table in sorted(tables) if self._options.copied_when_added(table)
         )
 
     def order(self, orders: Mapping[TableId, Order]) -> None:
-        """Snapshots of these tables begin with the next batch, unless they have begun."""
+        """Order snapshots of these tables for the next batch, unless they have begun."""
         self._orders = {
             order.id: CopyRequest(order.id, table, order.reason, order.limited) for table, order in orders.items()
         }
 
     def restart_all(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
-        """The log between the two offsets of a batch is lost: all tables begin again; returns the plan's new count."""
+        """Restart all tables, as the log between the two offsets of a batch is lost; returns the plan's new count."""
         self._plan.truncate(start.chunks)
         self._opened = True
         self._next.forget()
@@ -97,26 +97,26 @@ class Coordinator:
         return self._plan.append([LogLost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
 
     def has_jumped(self, entries: int, at: MySqlOffset) -> bool:
-        """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
+        """Return whether a batch up to `at` has skipped lost log, after the first `entries` of the plan."""
         count = at.chunks
         return any(isinstance(entry, LogLost) for entry in self._plan.entries(min(entries, count), count))
 
     def first_entries(self) -> int:
-        """Entries that the pipeline began with."""
+        """Number of entries that the pipeline began with."""
         return self._plan.first_entries()
 
     def open(self, start: MySqlOffset) -> None:
-        """Cut off what a crashed run has planned behind `start`. Once, before the first `plan`."""
+        """Remove entries that a crashed run planned after `start`. Runs once, before the first `plan`."""
         if not self._opened:
             self._plan.truncate(start.chunks)
             self._opened = True
 
     def is_unfinished(self, start: MySqlOffset) -> bool:
-        """Whether tables are being copied still, or are to be: the log alone does not make the sink equal."""
+        """Whether tables are still being copied or waiting for it: the log alone does not make the sink consistent."""
         return bool(self.unfinished(start)) or bool(self._new_requests(start))
 
     def position_to_reach(self, start: MySqlOffset) -> LogPosition | None:
-        """The position that the log has to be read to until the sink is equal; None when `start` is there."""
+        """Position up to which the log must be read until the sink is consistent; None when `start` is there."""
         before, marks = start.chunks, self._marks.refresh()
         highs = (copy.highest(before, marks) for copy in self._plan.copies(before).values())
         highest = max((mark for mark in highs if mark is not None), key=lambda mark: mark.sequence, default=None)
@@ -125,7 +125,7 @@ class Coordinator:
         return LogPosition(highest.file, highest.position)
 
     def ready(self, start: MySqlOffset) -> bool:
-        """Whether `plan` has something to add to a batch at once."""
+        """Whether `plan` can add to a batch at once."""
         if self._is_whole(start) or self._new_requests(start):
             return True
         if self._next.started:
@@ -134,9 +134,9 @@ class Coordinator:
         return not all(copy.is_done(before, marks) for copy in self._plan.copies(before).values())
 
     def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
-        """`end` with the entries of this batch counted; as it is when there is nothing to add.
+        """Return `end` with the entries of this batch counted; unchanged when there is nothing to add.
 
-        Waits up to `wait_s` for chunks to be found when the log has nothing either.
+        Waits up to `wait_s` for chunks to be found if the log has nothing either.
         """
         before = start.chunks
         self._cascading.refresh(start, end)
@@ -157,16 +157,16 @@ class Coordinator:
         return replace(end, chunks=count)
 
     def commit(self, end: MySqlOffset) -> None:
-        """Requests that came into a batch up to `end` are done with."""
+        """Remove requests that batches up to `end` have started."""
         done = {entry.request for entry in self._plan.entries(0, end.chunks) if isinstance(entry, Begin)}
         self._requests.remove(done)
 
     def stop(self) -> None:
-        """End the thread. Also while `plan` waits in another thread."""
+        """Stop the thread; callable while `plan` waits in another thread."""
         self._next.stop()
 
     def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[CopyRequest]:
-        """Orders, and requests of tasks that are due, no snapshot of which has begun yet.
+        """Return orders and due requests of tasks whose snapshot has not begun yet.
 
         The files of requests stay until the batch is in the sink.
         """
@@ -181,20 +181,19 @@ class Coordinator:
         return [*map(self._requests.get, sorted(due)), *able]
 
     def _redefined(self, start: MySqlOffset, end: MySqlOffset) -> bool:
-        """Whether a table that is being copied is another one behind the batch: chunks found before may name columns
-        that it has no more."""
+        """Whether the batch redefines a table being copied: chunks found earlier may name columns it no longer has."""
         if start.schemas == end.schemas:
             return False
         before, after = self._history.tables(start.schemas), self._history.tables(end.schemas)
         return any(before.get(table) != after.get(table) for table in self._plan.copies(start.chunks))
 
     def _is_whole(self, start: MySqlOffset) -> bool:
-        """Whether a snapshot is done."""
+        """Whether a snapshot is finished."""
         before, marks, here = start.chunks, self._marks.refresh(), start.sequence
         return any(copy.is_finished(before, marks, here) for copy in self._plan.copies(before).values())
 
     def _forget_finished(self, start: MySqlOffset, before: int, count: int) -> int:
-        """Tables whose copy lies behind the log are like any other from here on."""
+        """End the copies that the log has caught up with: these tables are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
         finished = [
             TableEnd(table, DONE)

@@ -1,4 +1,4 @@
-"""The state of a chunk plan's entries: which tables are snapshotted, and how far each is. Pure."""
+"""The state that a chunk plan's entries amount to: which tables are snapshotted, and how far each is. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _NEVER = (1 << 63) - 1
 
 @dataclass(slots=True)
 class TableCopy:
-    """One table's copy. `chunks` are in key order, each beginning where the one before ends; `table` is today's name.
+    """One table's copy.
 
-    Many chunks are asked about several times in every batch. What was once seen read is not looked at again while the
-    questions are about the same watermarks, which are never taken back, and a growing `before`.
+    `chunks` are in key order, each beginning where the previous one ends; `table` is the current name. Many chunks are
+    examined several times per batch. A chunk once seen as read is not examined again as long as the calls pass the same
+    watermarks, which are never revoked, and a growing `before`.
 
     Attributes:
         begun: number of the entry it began with.
         complete: the last chunk is planned.
-        beginning: the entry that it began with.
+        beginning: the entry it began with.
     """
 
     table: TableId
@@ -36,7 +37,7 @@ class TableCopy:
     _cached_for: tuple[int, Mapping[int, Watermark] | None] = field(default=(0, None), repr=False, compare=False)
 
     def add(self, chunk: Chunk) -> None:
-        """The next chunk of the plan: behind the others, or in the place of the one that it replaces."""
+        """Add the next chunk of the plan: after the others, or in place of the one it replaces."""
         if chunk.replaces is None:
             self.chunks.append(chunk)
         else:
@@ -48,43 +49,43 @@ class TableCopy:
         self.complete = self.complete or chunk.last
 
     def planned_since(self, number: int) -> Iterator[int]:
-        """Numbers of the chunks from `number` on, the latest first."""
+        """Yield the numbers of chunks from `number` on, latest first."""
         return takewhile(lambda planned: planned >= number, reversed(self._planned))
 
     def begun_again(self, table: TableId) -> Begin:
-        """The entry that begins it once more under today's name."""
+        """Return the entry that restarts this copy under the current name."""
         return Begin(table, "restart", reason="" if self.beginning is None else self.beginning.reason)
 
     def waiting(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
-        """Chunks with a number under `before` that were decided and could not be read."""
+        """Yield chunks below `before` that were decided but could not be read."""
         for chunk in self._unread(before, marks):
             if chunk.number < before and not marks[chunk.number].done:
                 yield chunk
 
     def unknown(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
-        """Chunks with a number under `before` of which no watermark tells."""
+        """Yield chunks below `before` without a watermark."""
         for chunk in self._unread(before, marks):
             if chunk.number < before and chunk.number not in marks:
                 yield chunk
 
     def is_done(self, before: int, marks: Mapping[int, Watermark]) -> bool:
-        """Every chunk is planned, and decided and read within the entries under `before`."""
+        """Return True when every chunk is planned, below `before`, and read."""
         return self.complete and not self._unread(before, marks)
 
     def highest(self, before: int, marks: Mapping[int, Watermark]) -> Watermark | None:
-        """The chunk under `before` that was read at the highest position; None when none was read."""
+        """Return the watermark with the highest position of the chunks below `before`; None when none was read."""
         self._unread(before, marks)
         return self._highest
 
     def is_finished(self, before: int, marks: Mapping[int, Watermark], sequence: int) -> bool:
-        """The copy is done and the log from `sequence` on has nothing that it holds already."""
+        """Return True when the copy is done and the log from `sequence` on has nothing that it already holds."""
         highest = self.highest(before, marks)
         return self.is_done(before, marks) and (highest is None or highest.sequence <= sequence)
 
     def highs(self, before: int, marks: Mapping[int, Watermark]) -> list[int]:
-        """For each chunk, then for the rest of the table: rows of the log up to this sequence are not needed.
+        """Return, for each chunk and then for the rest of the table, the sequence up to which log rows are not needed.
 
-        For parts not read yet that is all of the log: they will be read later, at a higher position.
+        For unread parts no log row is needed: they will be read later, at a higher position.
         """
         highs = []
         for chunk in self.chunks:
@@ -93,7 +94,7 @@ class TableCopy:
         return highs if self.complete else [*highs, _NEVER]
 
     def _unread(self, before: int, marks: Mapping[int, Watermark]) -> Collection[Chunk]:
-        """Chunks that are not both under `before` and read, in the order in which they were planned."""
+        """Return chunks that are not both below `before` and read, in planning order."""
         if self._cached_for[1] is not marks or before < self._cached_for[0]:
             planned = sorted(self.chunks, key=lambda chunk: chunk.number)
             self._ahead, self._highest = {chunk.number: chunk for chunk in planned}, None
@@ -109,7 +110,7 @@ class TableCopy:
 
 
 def carried_on(copies: Mapping[TableId, TableCopy], entries: Iterable[Entry]) -> dict[TableId, TableCopy]:
-    """The copies that go on behind more entries, by their names of then: none that has ended, or has started over."""
+    """Return the copies that continue through further entries, by their later names; not ended or restarted ones."""
     found = dict(copies)
     for entry in entries:
         match entry:
@@ -123,15 +124,15 @@ def carried_on(copies: Mapping[TableId, TableCopy], entries: Iterable[Entry]) ->
 
 
 class Copies:
-    """Takes entries in order."""
+    """Applies entries in order."""
 
     def __init__(self) -> None:
         self.tables: dict[TableId, TableCopy] = {}
         self.count = 0
-        """Entries taken."""
+        """Number of entries applied."""
 
     def apply(self, entry: Entry) -> None:
-        """The next entry."""
+        """Apply the next entry."""
         match entry:
             case Begin(table=table):
                 self.tables[table] = TableCopy(table, self.count, beginning=entry)

@@ -1,9 +1,9 @@
 """The events of a batch, from its part of the log and its part of the chunk plan. Pure; driver.
 
-    snapshots that are done | snapshots that are void | the log's events | tables that left | snapshots that begin
+    finished snapshots | voided snapshots | the log's events | tables that left | snapshots that begin
 
-A table that comes with its rows and is snapshotted for them at once is created `by_snapshot`, without a begin of its
-own. Where a part of the log is lost, that comes first.
+A table created together with its rows and snapshotted at once is created `by_snapshot`, without a begin event of its
+own. If a part of the log is lost, that event comes first.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from connectors.mysql.snapshot.chunk import DONE, LEFT, Begin, Entry, LogLost, R
 def batch_events(
     logged: Sequence[on.SourceEvent], running: Collection[TableId], entries: Sequence[Entry]
 ) -> list[on.SourceEvent]:
-    """The events of a batch.
+    """Return the events of a batch.
 
     Args:
-        logged: those of its part of the log.
-        running: the tables that are being snapshotted before the batch.
-        entries: of the plan, by this batch.
+        logged: events of its part of the log.
+        running: tables being snapshotted before the batch.
+        entries: of the plan, in this batch.
     """
     lost = any(isinstance(entry, LogLost) for entry in entries)
-    names = {table: table for table in running}  # by now -> before the batch
+    names = {table: table for table in running}  # current name -> name before the batch
     done: list[on.SourceEvent] = []
     void: list[on.SourceEvent] = []
     left: list[on.SourceEvent] = []
@@ -59,7 +59,7 @@ def batch_events(
 def _by_snapshot(
     logged: Sequence[on.SourceEvent], begun: Collection[TableId]
 ) -> tuple[list[on.SourceEvent], set[TableId]]:
-    """The log's events with the tables that a snapshot of this batch fills, and their names behind it."""
+    """Mark creations of tables that a snapshot of this batch fills; also return these tables' names after the batch."""
     events, created = list(logged), dict[TableId, int]()
     for place, event in enumerate(events):
         match event:

@@ -1,4 +1,4 @@
-"""Finds the chunks of the tables ahead of the batches that take them, in a thread of the stream reader process."""
+"""Finds chunks of tables ahead of the batches that take them, in a thread of the stream reader process."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
 from connectors.mysql.table import MySqlTable, difference
 
 AHEAD = 256
-"""Chunks found and not yet taken at which the thread waits."""
+"""Number of untaken chunks at which the thread waits."""
 
 _LEAST_CHUNK_ROWS = 1000
 _ALTERED = frozenset({1049, 1054, 1146, 1176, 1253, 1267})
-"""Error numbers: database, column, table or index does not exist; a collation is of another character set."""
+"""Error numbers: a database, column, table or index does not exist, or a collation does not fit the character set."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableToCut:
-    """A table to be cut: all of it, or what is behind `lower`, cut by the same columns as before it."""
+    """A table to split: all of it, or the part above `lower`, by the same columns as before."""
 
     table: MySqlTable
     lower: Bound | None = None
@@ -43,26 +43,26 @@ class TableToCut:
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """The next chunk of a table, and how long its rows are; no part when the server's table is another one by now."""
+    """The next chunk of a table and its row length; `part` is None when the server's table has changed meanwhile."""
 
     table: TableId
     part: Part | None
     row_bytes: int = 0
 
     def chunk(self, number: int) -> Chunk:
-        """The part as the plan's entry of that number."""
+        """Return the part as the plan entry of that number."""
         assert self.part is not None
         return self.part.chunk(number, self.table)
 
 
 class Finder(threading.Thread):
-    """Cuts tables one after the other. Start it, then `take`.
+    """Splits tables one after the other. Start it, then use `peek` and `pop`.
 
     Args:
-        streams: opens sessions, and says how long the server may be away.
-        tasks: the tables, in order; one without a tablespace is tried again behind the others.
-        size: of chunks; shrunk for tables of long rows so that a chunk has about `chunk_bytes`.
-        chosen: the split column that the user names for a table, or None.
+        streams: opens sessions and holds the retry policy.
+        tasks: the tables, in order; one without a tablespace is retried after the others.
+        size: of chunks; reduced for tables of long rows so that a chunk has about `chunk_bytes`.
+        chosen: returns the split column configured for a table, or None.
     """
 
     def __init__(
@@ -84,12 +84,15 @@ class Finder(threading.Thread):
 
     @property
     def finished(self) -> bool:
-        """Everything was found and taken."""
+        """Whether all chunks were found and taken."""
         with self._changed:
             return self._finished and not self._found
 
     def peek(self, wait_s: float) -> FoundChunk | None:
-        """The next chunk, left where it is; None when none was found in time or all are taken. Raises SourceError."""
+        """Return the next chunk without removing it; None when none was found in time or all are taken.
+
+        Raises SourceError.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._found or self._finished, wait_s)
             if not self._found and self._error is not None:
@@ -97,19 +100,19 @@ class Finder(threading.Thread):
             return self._found[0] if self._found else None
 
     def pop(self) -> FoundChunk:
-        """Remove what `peek` gave."""
+        """Remove the chunk that `peek` returned."""
         with self._changed:
             self._changed.notify_all()
             return self._found.popleft()
 
     def stop(self) -> None:
-        """End the thread at its next step."""
+        """Stop the thread at its next step."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         try:
             self._run()
         except CdcError as error:
@@ -145,7 +148,7 @@ class Finder(threading.Thread):
         return Backoff(replace(self._retry, stopping=lambda: self._stopped), "cutting tables into chunks")
 
     def _cut_chunks(self, connection: MySqlConnection, task: TableToCut) -> Iterator[TableToCut]:
-        """Put a table's chunks out; gives what is left of the task after each."""
+        """Offer the chunks of a table; yields the remaining task after each."""
         table = task.table
         try:
             rows, row_bytes = estimated_size(connection, table.id)
@@ -168,7 +171,10 @@ class Finder(threading.Thread):
             self._offer(FoundChunk(table.id, None))
 
     def _key(self, connection: MySqlConnection, task: TableToCut) -> KeyColumns | None:
-        """The key as before, also where the server has another collation by now. None when the key is another one."""
+        """Return the same split key as before, even if the server's collation has changed.
+
+        None when the key is another one.
+        """
         key = key_columns(connection, task.table, self._chosen(task.table.id))
         if task.lower is None:
             return key
@@ -185,7 +191,7 @@ class Finder(threading.Thread):
 
 
 def to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
-    """A table from where its chunks end."""
+    """Return the task that continues after the copy's last chunk."""
     if not copy.chunks:
         return TableToCut(table)
     last = copy.chunks[-1]

@@ -1,9 +1,9 @@
-"""The meaning of schema changes in the log for tables that are being snapshotted. Pure.
+"""The effect of logged schema changes on tables being snapshotted. Pure.
 
-A chunk is read when its table has the definition that the log has given it up to the batch. Between that point and the
-position at which the chunk is read, the log may still hold changes that come to the same definition in the end: a
-column dropped and added again, two tables swapped. The sink will carry these out on rows that have them behind them
-already. So a change at or before a position at which a chunk was read starts the table over.
+A chunk is read when its table has the definition that the log gives it up to the batch. Between that point and the
+position at which the chunk is read, the log may hold further changes that end in the same definition: a column dropped
+and added again, two tables swapped. The sink would apply these to rows that already reflect them. A change at or before
+a position at which a chunk was read therefore restarts the table.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Tables = Mapping[TableId, MySqlTable]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A table was renamed in, with rows that the log does not have under a captured name."""
+    """A table renamed into the captured names; the log lacks its earlier rows."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class UncertainRows:
-    """A table whose rows the log does not tell from here on: it has to be re-snapshotted."""
+    """A table whose rows the log does not determine from here on: it must be re-snapshotted."""
 
     table: TableId
     why: Uncertain
@@ -37,7 +37,7 @@ class UncertainRows:
 
 @dataclass(frozen=True, slots=True)
 class SequencedChange:
-    """A schema change and where in the log it is, as a sequence."""
+    """A schema change and its position in the log, as a sequence."""
 
     sequence: int
     change: SchemaChange | Arrival | UncertainRows
@@ -47,8 +47,8 @@ class Following:
     """Follows the changes of one batch.
 
     Args:
-        copies: the tables that are being copied, before the batch.
-        before: number of entries of the plan before the batch; chunks under it are decided.
+        copies: the tables being copied before the batch.
+        before: number of plan entries before the batch; chunks below it are decided.
         marks: watermarks of decided chunks.
     """
 
@@ -58,11 +58,14 @@ class Following:
         self._altered: dict[TableId, int] = {}
         self._arrived: list[TableId] = []
         self.uncertain: dict[TableId, Uncertain] = {}
-        """Tables that are started over for that."""
+        """Tables restarted because their rows are uncertain."""
         self._entries: list[Entry] = []
 
     def entries(self, changes: Sequence[SequencedChange], old: Tables, new: Tables) -> list[Entry]:
-        """The plan's entries about it. `old` and `new` are the definitions before and after the batch."""
+        """Return the plan entries caused by the changes.
+
+        `old` and `new` are the definitions before and after the batch.
+        """
         for placed in changes:
             self._follow(placed.change, placed.sequence)
         for table, sequence in self._altered.items():
@@ -97,7 +100,7 @@ class Following:
             self._altered[table] = max(sequence, self._altered.get(table, 0))
 
     def _end(self, table: TableId, why: str) -> None:
-        """From here on the log has all of the table's rows."""
+        """End the table's snapshot: from here on the log has all of its rows."""
         if table in self._arrived:
             self._arrived.remove(table)
         self.uncertain.pop(table, None)
@@ -117,32 +120,38 @@ class Following:
         self._altered[new] = max(sequence, self._altered.pop(table, 0))
 
     def _judge(self, table: TableId, sequence: int, old: Tables, new: Tables) -> None:
-        """A snapshot that is whole where the change comes ends before it; one that goes on has the change behind it
-        where its chunks are read later, or begins again."""
+        """Decide what an altered table's snapshot becomes.
+
+        A snapshot that is complete at the change ends before it. An unfinished one continues if its remaining chunks
+        are read after the change, else restarts.
+        """
         copy = self._names[table]
         highest = copy.highest(self._before, self._marks)
         if self._is_copied(copy, sequence):
             self._entries.append(TableEnd(table, DONE))
         elif table in self.uncertain:
-            return  # it begins again for that
+            return  # it restarts as uncertain
         elif (highest is not None and highest.sequence >= sequence) or (
             copy.chunks and table in new and _key_changed(copy, old, new[table])
         ):
             self._entries.append(copy.begun_again(table))
 
     def _begin_for(self, table: MySqlTable, why: Uncertain) -> Begin:
-        """How a table begins whose rows the log does not tell. One in the place of another may be to bring the keys."""
+        """The begin entry of an uncertain table.
+
+        A restarted snapshot may not claim certain keys, as it may have been for them.
+        """
         certain = why.same_rows and bool(table.primary_key) and table.id not in self._names
         return Begin(table.id, "uncertain", reason=why.reason, keys_certain=certain)
 
     def _is_copied(self, copy: TableCopy, sequence: int) -> bool:
-        """Everything is copied, and from a part of the log before this sequence."""
+        """Return True when everything is copied, and from a part of the log before this sequence."""
         highest = copy.highest(self._before, self._marks)
         return copy.is_done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
 
 
 def _key_changed(copy: TableCopy, old: Tables, new: MySqlTable) -> bool:
-    """The primary key or the definition of a split column is another one."""
+    """Return True when the primary key or the definition of a split column differs."""
     before = old.get(copy.table)
     if before is None or before.primary_key != new.primary_key:
         return True
@@ -152,4 +161,4 @@ def _key_changed(copy: TableCopy, old: Tables, new: MySqlTable) -> bool:
 
 
 GAP = "the server had purged a part of its log that was not read"
-"""Why all tables begin again where a part of the log is lost."""
+"""Reason for re-snapshotting all tables when a part of the log is lost."""

@@ -1,4 +1,4 @@
-"""A session that is kept for what the planner asks the server. Stream reader process."""
+"""A session kept open for the planner's queries to the server. Stream reader process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 
 
 class InfoSession:
-    """Opened when it is first needed, and once more when it is gone."""
+    """Opens the session on first use, and again when it is broken."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._connection: MySqlConnection | None = None
 
     def info(self) -> ServerInfo:
-        """The server and where its log ends. Raises SourceUnavailable."""
+        """Return the server info with the end of its log. Raises SourceUnavailable."""
         if self._connection is not None:
             try:
                 return server_info(self._connection)
@@ -30,13 +30,13 @@ class InfoSession:
         return server_info(self._connection)
 
     def connection(self) -> MySqlConnection:
-        """The session, which has just answered. Raises SourceUnavailable."""
+        """Return the session after a successful query. Raises SourceUnavailable."""
         self.info()
         assert self._connection is not None, "it has answered"
         return self._connection
 
     def close(self) -> None:
-        """Close it; the next question opens another one."""
+        """Close the session; the next query opens a new one."""
         if self._connection is not None:
             with suppress(pymysql.err.MySQLError, OSError):
                 self._connection.close()

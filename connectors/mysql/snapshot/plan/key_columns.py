@@ -1,4 +1,4 @@
-"""By which columns a table is split: asked from the server when its first chunk is planned. Stream reader process."""
+"""The split columns of a table, queried from the server when its first chunk is planned. Stream reader process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLLATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """Split columns with their collations, and the index that has them in front. Empty: the table is one chunk."""
+    """Split columns with their collations, and the index that begins with them. Empty: the table is one chunk."""
 
     columns: tuple[str, ...] = ()
     collations: tuple[str | None, ...] = ()
@@ -33,9 +33,9 @@ class KeyColumns:
 
 
 def key_columns(connection: MySqlConnection, table: MySqlTable, chosen: str | None) -> KeyColumns:
-    """The primary key's columns, else those of a unique key without NULLs, as far as tables can be split by them.
+    """Return the splittable leading columns of the primary key, else of a unique key without NULLs.
 
-    `chosen` is the column that the user names instead. Raises SourceError when it will not do.
+    `chosen` is a column configured instead. Raises SourceError when it is unsuitable.
     """
     where = (table.id.database, table.id.table)
     indexes: dict[str, list[Row]] = defaultdict(list)
@@ -50,7 +50,7 @@ def key_columns(connection: MySqlConnection, table: MySqlTable, chosen: str | No
 
 
 def _own(table: MySqlTable, indexes: Mapping[str, list[Row]]) -> tuple[str, tuple[str, ...]]:
-    """The columns of the primary key or of a unique key up to the first that cannot split; empty when there is none."""
+    """Return the columns of the primary or a unique key, up to the first that cannot split; empty without any."""
     unique = sorted(
         (name for name, rows in indexes.items() if _is_unique(rows)), key=lambda name: (name != "PRIMARY", name)
     )

@@ -1,4 +1,4 @@
-"""Entries of the plan that schema changes, requests and another server lead to. Stream reader process."""
+"""Plan entries caused by schema changes, requests and a change of server. Stream reader process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests, begin
 
 
 class LogEntries:
-    """Makes the entries that come before a batch's chunks.
+    """Creates the entries that come before a batch's chunks.
 
     Args:
         kept: the plan, the watermarks and the requests of the pipeline.
-        history: of schemas; read only.
+        history: schema history; read only.
         captures: the captured tables.
-        notices: gets what the user should see.
+        notices: receives lines for the user.
     """
 
     def __init__(
@@ -44,16 +44,18 @@ class LogEntries:
         self._session, self._notices = session, notices
 
     def of(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[CopyRequest], *, moved: bool) -> list[Entry]:
-        """The entries of the batch between two offsets, with the requests. `moved`: it ends on another server.
+        """Return the entries of the batch between two offsets, with those for requests.
 
-        Raises UnsupportedChange for a table that is too large to be copied unasked, SourceUnavailable, StateError.
+        `moved`: it ends on another server.
+
+        Raises UnsupportedChange for a table too large to be copied automatically, SourceUnavailable, StateError.
         """
         entries = self._without_left(start, end, self._followed(start, end))
         entries += self._requested(start, end, requests)
         return [*entries, *self._restarted(start, entries)] if moved else entries
 
     def _followed(self, start: MySqlOffset, end: MySqlOffset) -> list[Entry]:
-        """Entries for the log's schema changes of tables that are being snapshotted, or come in with rows."""
+        """Return the entries for logged schema changes of tables being snapshotted or renamed in with rows."""
         before, ahead = start.chunks, end.files_ahead
         if start.schemas == end.schemas:
             return []
@@ -74,7 +76,7 @@ class LogEntries:
         return entries
 
     def _without_left(self, start: MySqlOffset, end: MySqlOffset, entries: list[Entry]) -> list[Entry]:
-        """The entries, with an end of each copy whose table is not captured any more: renamed out, or left out."""
+        """Add an end for each copy whose table is no longer captured: renamed away, or excluded."""
         known = self._history.tables(end.schemas)
 
         def is_left(table: TableId) -> bool:
@@ -86,9 +88,9 @@ class LogEntries:
         return [*kept, *(TableEnd(table, LEFT) for table in ended)]
 
     def _requested(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[CopyRequest]) -> list[Begin]:
-        """Tables that are asked for; of several requests for one the last counts.
+        """Return the begins of requested tables; the last of several requests for a table counts.
 
-        A table that is renamed in the batch is asked for by either name.
+        A table that the batch renames can be requested by either name.
         """
         if not requests:
             return []
@@ -108,7 +110,7 @@ class LogEntries:
         return found
 
     def renamed(self, start: MySqlOffset, end: MySqlOffset) -> Mapping[TableId, TableId]:
-        """The names behind the batch of tables that have another one before it."""
+        """Map the names before the batch to the names after it, for tables that the batch renames."""
         names: dict[TableId, TableId] = {}
         for entry in self._history.entries(start.schemas, end.schemas):
             for change in entry.changes:
@@ -118,13 +120,13 @@ class LogEntries:
         return names
 
     def _announce(self, begun: Iterable[Begin], why: Mapping[TableId, str]) -> None:
-        """Say which tables begin though nobody asked for it. Raises UnsupportedChange for one that is too large."""
+        """Announce tables that are re-snapshotted automatically. Raises UnsupportedChange for one that is too large."""
         by_table = {begin.table: begin for begin in begun}
         if by_table:
             self._notices += announced(by_table, why, self._session.connection(), self._options.copy_max_rows)
 
     def _restarted(self, start: MySqlOffset, entries: Collection[Entry]) -> list[Entry]:
-        """On another server positions are others: what was copied and is not behind the log is re-snapshotted."""
+        """Restart copies on another server, where positions differ, unless the log has already passed them."""
         before, here, marks = start.chunks, start.sequence, self._marks.refresh()
         return [
             copy.begun_again(table)
@@ -139,9 +141,9 @@ _ELSE = {True: "or schema-change.uncertain: stop to leave its rows to the sink, 
 def announced(
     begins: Mapping[TableId, Begin], why: Mapping[TableId, str], session: MySqlConnection, most_rows: int
 ) -> list[str]:
-    """A sentence for each table that starts over. Stream reader process, when a batch is planned.
+    """Return a sentence for each restarted table. Stream reader process, when a batch is planned.
 
-    Raises UnsupportedChange when the server takes a table for larger than `most_rows`, SourceUnavailable.
+    Raises UnsupportedChange when the server estimates more than `most_rows` rows, SourceUnavailable.
     """
     notices = []
     for table, begin in begins.items():

@@ -1,8 +1,8 @@
-"""A log that the server has purged unread: with `scan.on-purged: resnapshot` all tables are re-snapshotted, from the
-present end of the log on. Stream reader process; a note of it may come from a task by way of the driver.
+"""Recovery from a log that the server purged unread (`scan.on-purged: resnapshot`). Stream reader process.
 
-The jump is a batch of its own: its two offsets enclose a log that is gone and is not read. It brings the definitions as
-they are now, and every table begins to be re-snapshotted.
+All tables are re-snapshotted from the current end of the log; the note of the loss may come from a task by way of the
+driver. The jump is a batch of its own: its two offsets enclose a part of the log that is deleted and not read. It
+brings the current definitions, and the snapshot of every table begins in it.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _REMOVE = "remove the file, and re-snapshot the tables (cdc resync)"
 
 
 class LostNote:
-    """`lost.json` in the connector's state folder: a task has found its part of the log purged.
+    """`lost.json` in the connector's state folder: a task found its part of the log purged.
 
-    It holds how many entries the chunk plan had then: it is answered by a jump among those behind.
+    Holds the number of entries of the chunk plan at that time: a jump among later entries resolves it.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def write(self, entries: int) -> None:
-        """Driver, when the batch of that task is decided. Repeatable. Raises StateError."""
+        """Write the note. Driver, when the batch of that task is decided. Repeatable. Raises StateError."""
         self._store.write_json(FILE_NAME, {"entries": entries})
 
     def entries(self) -> int | None:
-        """The note's entries, None when there is none. Stream reader process. Raises StateError."""
+        """Return the note's number of entries, None without a note. Stream reader process. Raises StateError."""
         fields = self._store.read_json(FILE_NAME, hint=_REMOVE)
         if fields is None:
             return None
@@ -50,7 +50,7 @@ class LostNote:
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
 
     def remove(self) -> None:
-        """The jump is in the sink. Raises StateError."""
+        """Remove the note, once the jump is in the sink. Raises StateError."""
         self._store.remove(FILE_NAME)
 
 
@@ -62,9 +62,9 @@ def jump(
     coordinator: Coordinator,
     captures: Callable[[TableId], bool],
 ) -> MySqlOffset:
-    """The offset at the present end of the log, behind a batch in which all tables start over. Nobody follows the log.
+    """Return the offset at the current end of the log, after a batch in which all tables restart.
 
-    Raises SourceError when the server cannot be captured from.
+    The log reader must be stopped. Raises SourceError when the server cannot be captured from.
     """
     from connectors.mysql.follow.startup import start_of
 
@@ -83,6 +83,6 @@ def jump(
         server=now.info.identity,
         schemas=schemas.add(start.schemas, list(tables.values()), captures, now.position, entry),
         chunks=coordinator.restart_all(start, tables.keys()),
-        # the log was reset, or goes on in the same file: sequences have to grow all the same
+        # sequences must grow even if the log was reset or continues in the same file
         files_ahead=start.files_ahead + max(behind, 0),
     )

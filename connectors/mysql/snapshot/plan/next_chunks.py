@@ -1,4 +1,4 @@
-"""The chunks of a batch: those that are to be read again, and the next ones that the finder has cut."""
+"""The chunks of a batch: those to be read again, and the next ones found by the finder."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 
 MOST_CHUNKS = 512
-"""In one batch: small tables come by the thousand."""
+"""Maximum chunks in one batch; there may be thousands of small tables."""
 
 GATHER_S = 0.1
-"""A batch that has a chunk waits so long for more that are being found: a batch for each small table takes longer."""
+"""How long a batch with one chunk waits for more to be found; a batch per small table would take longer."""
 
 BYTES_FACTOR = 4
 """A batch may hold this many times `max-batch-bytes` of chunks: they are not read ahead and have no before images."""
 
 PACED_S = 10
-"""With `rows-per-second` a chunk and a batch hold no more rows than may be copied in so many seconds: what was read is
-kept, no view stays open for long, and a run that is to stop does not wait for longer. A table that cannot be cut is one
-chunk all the same."""
+"""With `rows-per-second`, a chunk and a batch hold at most the rows copied in this many seconds.
+
+Finished work is kept, no view stays open for long, and a stopping run waits no longer. A table that cannot be split is
+still one chunk.
+"""
 
 TRIES = 20
-"""A chunk whose table has another definition than the log gave it is planned again so often."""
+"""Maximum number of times a chunk is planned whose table has another definition than in the log."""
 
 
 class NextChunks:
     """Finds chunks ahead of the batches, in a thread, and gives each batch as many as it may hold.
 
     Attributes:
-        session: what the server is asked over.
-        blocked: tables that the server has altered, with the sequence up to which the log is to be read first.
+        session: the session for queries to the server.
+        blocked: tables that the server has altered, with the sequence up to which the log must be read first.
     """
 
     def __init__(
@@ -68,22 +70,22 @@ class NextChunks:
 
     @property
     def ready(self) -> bool:
-        """Whether one is found."""
+        """Whether a chunk is available."""
         return self._finder is not None and self._finder.peek(0.0) is not None
 
     def stop(self) -> None:
-        """End the thread. Also while `take` waits in another thread."""
+        """Stop the thread; callable while `chunks` waits in another thread."""
         if self._finder is not None:
             self._finder.stop()
 
     def forget(self) -> None:
-        """All tables begin again."""
+        """Drop all found chunks, because all tables restart."""
         self.blocked.clear()
         self.stop()
         self._finder = None
 
     def unblock(self, end: MySqlOffset) -> bool:
-        """Tables that wait for no more than the log up to there are looked at again; whether there is one."""
+        """Unblock tables that only waited for the log up to `end`; returns whether there were any."""
         here = end.sequence
         free = [table for table, sequence in self.blocked.items() if sequence <= here]
         for table in free:
@@ -91,7 +93,7 @@ class NextChunks:
         return bool(free)
 
     def start(self, end: MySqlOffset, count: int) -> None:
-        """Start finding chunks, from where the plan is after `count` entries."""
+        """Start finding chunks from the state of the plan after `count` entries."""
         self.stop()
         known = self._history.tables(end.schemas)
         tasks = [
@@ -105,7 +107,10 @@ class NextChunks:
         self._finder.start()
 
     def chunks(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
-        """The batch's chunks; none while the server is away, for as long as it may be. Raises SourceUnavailable."""
+        """Return the batch's chunks; none while the server is down, until the retry timeout.
+
+        Raises SourceUnavailable.
+        """
         try:
             chunks = self._chunks_to_reread(end, before, count)
             chunks += self._next_chunks(end, limits, wait_s, count + len(chunks))
@@ -115,13 +120,13 @@ class NextChunks:
             if time.monotonic() - self._away_since > self._options.retry_timeout_s:
                 raise
             self.stop()
-            self._finder = None  # what was taken from it is found again
+            self._finder = None  # chunks taken from it are found again
             return []
         self._away_since = 0.0
         return [replace(chunk, note=note) for chunk in chunks]
 
     def _chunks_to_reread(self, end: MySqlOffset, before: int, number: int) -> list[Chunk]:
-        """Chunks that could not be read, once the log has come to where the table was altered."""
+        """Return replacements of unreadable chunks, once the log has reached the position of the alteration."""
         here, marks = end.sequence, self._marks.refresh()
         found: list[Chunk] = []
         for copy in self._plan.copies(number).values():
@@ -149,7 +154,7 @@ class NextChunks:
             )
 
     def _next_chunks(self, end: MySqlOffset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
-        """The next chunks that were found, as many as a batch may hold."""
+        """Return the next found chunks, as many as a batch may hold."""
         assert self._finder is not None
         chunks: list[Chunk] = []
         rows = size = 0
@@ -173,12 +178,12 @@ class NextChunks:
         return chunks
 
     def _rows_at_pace(self, rows: int) -> int:
-        """The number of rows of a chunk: `rows`, or as many as are read in `PACED_S`."""
+        """Limit a number of rows to those read in `PACED_S`."""
         rate = self._options.rows_per_second
         return rows if rate is None else min(rows, PACED_S * rate)
 
     def _block(self, table: TableId, end: MySqlOffset) -> None:
-        """The server's table is another one than the log has made it so far: wait for the log."""
+        """Wait for the log, as the server's table differs from its definition in the log so far."""
         info = self.session.info()
         here = end.sequence
         if info.identity == end.server:
@@ -186,7 +191,7 @@ class NextChunks:
         self.blocked[table] = here
 
     def _note(self) -> dict[str, Any]:
-        """Where the server's log stands now."""
+        """Return the current position of the server's log."""
         info = self.session.info()
         at_ms = time.time_ns() // 1_000_000
         return {"file": info.file, "position": info.position, "gtids": info.executed, "at_ms": at_ms}

@@ -1,4 +1,4 @@
-"""The content of a split, as the JSON value that the engine stores and as the object that a task reads by."""
+"""Conversion of split payloads between the JSON value stored by the engine and the object used by a task."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _KINDS = {LogRange: "log", CopiedRange: "copied-log", ChunkRead: "chunks"}
 
 
 def dump_payloads(splits: Iterable[Split]) -> list[Split]:
-    """The splits with JSON values as payloads."""
+    """Convert the payloads of splits to JSON values."""
     return [replace(split, payload={_KINDS[type(split.payload)]: asdict(split.payload)}) for split in splits]
 
 
 def load_payload(split: Split) -> Split:
-    """The split that `dump_payloads` was given, with the object as its payload."""
+    """Convert the JSON payload of a split back to its object."""
     ((kind, fields),) = split.payload.items()
     return replace(split, payload=_MAKE[kind](fields))
 

@@ -1,7 +1,7 @@
-"""Requests of tasks to snapshot a table again: one file each in the connector's state folder.
+"""Requests of tasks to re-snapshot a table: one file each in the connector's state folder.
 
-`resync/<name>.json` holds `{"table": ["shop", "orders"], "reason": "...", "limited": true}`. The plan remembers the
-name, so a request counts once; the file goes when the batch that began the snapshot is in the sink. Orders of the
+`resync/<name>.json` holds `{"table": ["shop", "orders"], "reason": "...", "limited": true}`. The plan records the name,
+so a request counts once; the file is removed when the batch that began the snapshot is in the sink. Orders of the
 engine have no file.
 """
 
@@ -17,7 +17,7 @@ from connectors.mysql.snapshot.chunk import Begin
 
 FOLDER = "resync"
 MOVED = "moved-"
-"""Names of requests that a task made, as it read its part of the log on another server, begin so."""
+"""Prefix of the names of requests by tasks that read their part of the log on another server."""
 
 MOVED_REASON = "a part of the log was read on another server"
 
@@ -27,11 +27,12 @@ _REMOVE = "remove the file, and ask for the table with cdc resync"
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """One of them.
+    """A request to re-snapshot a table.
+
 
     Attributes:
         reason: for people.
-        limited: no table with more rows than `schema-change.copy-max-rows` is snapshotted for it.
+        limited: applies `schema-change.copy-max-rows` to the table.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Requests:
         self._store = store.within(FOLDER)
 
     def add(self, table: TableId, name: str, reason: str, *, limited: bool = False) -> None:
-        """Ask for a table: on disk when it returns. Any process. A request of the same name counts once.
+        """Add a request; it is on disk on return. Any process. A request of the same name counts once.
 
         Raises StateError when it cannot be written.
         """
@@ -55,11 +56,11 @@ class Requests:
         self._store.write_json(f"{name}{_SUFFIX}", fields)
 
     def names(self) -> frozenset[str]:
-        """The requests that are there. Cheap: asked several times a second. Raises StateError."""
+        """Return the names of pending requests. Cheap, as it is called several times a second. Raises StateError."""
         return frozenset(name.removesuffix(_SUFFIX) for name in self._store.names() if name.endswith(_SUFFIX))
 
     def get(self, name: str) -> CopyRequest:
-        """One of them. Raises StateError when it cannot be read."""
+        """Read a request. Raises StateError when it cannot be read."""
         document = f"{name}{_SUFFIX}"
         fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
@@ -70,11 +71,11 @@ class Requests:
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
 
     def remove(self, names: Iterable[str]) -> None:
-        """Forget requests; those that are not there are fine. Raises StateError."""
+        """Remove requests; missing ones are ignored. Raises StateError."""
         for name in self.names() & frozenset(names):
             self._store.remove(f"{name}{_SUFFIX}")
 
 
 def begin_for(request: CopyRequest, table: TableId) -> Begin:
-    """How a table begins that a request asks for; `table` is its name by now. Pure."""
+    """Return the begin entry for a request; `table` is its current name. Pure."""
     return Begin(table, "resync", request.name, request.reason)

@@ -1,4 +1,4 @@
-"""Where tables are cut into chunks: even ranges of integers, else points found by queries on the index.
+"""Splits tables into chunks: even ranges of integers, else points found by queries on the index.
 
 Runs in the stream reader process, ahead of the batches that take the chunks.
 """
@@ -19,10 +19,10 @@ from connectors.mysql.table import MySqlColumn, MySqlTable
 from connectors.shared.sql.text import quoted
 
 SMALL = 2
-"""A table estimated to have fewer chunks than this is cut by queries, as one query tells that it is one chunk."""
+"""Tables estimated to have fewer chunks are split by queries: one query finds out that it is a single chunk."""
 
 _SPREAD = INTEGERS - {"year"}
-"""Any number can be a bound of theirs. MySQL finds no year at all below 403, not even 0."""
+"""Types of which any number can be a bound. MySQL finds no year at all below 403, not even 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Part:
     table_rows: int
 
     def chunk(self, number: int, table: TableId) -> Chunk:
-        """The part as an entry of the plan."""
+        """Return the part as an entry of the plan."""
         return Chunk(
             number, table, self.columns, self.lower, self.upper, {}, self.collations, self.last, self.rows,
             self.table_rows,
@@ -50,9 +50,9 @@ class ChunkSize:
     """The size of chunks.
 
     Attributes:
-        rows: in one chunk.
-        lower_factor, upper_factor: (max - min + 1) / rows of an integer key between these is taken for evenly
-            distributed.
+        rows: rows per chunk.
+        lower_factor, upper_factor: an integer key counts as evenly distributed when (max - min + 1) / rows is between
+            these.
     """
 
     rows: int
@@ -63,9 +63,9 @@ class ChunkSize:
 def parts(
     connection: MySqlConnection, table: MySqlTable, key: KeyColumns, size: ChunkSize, rows: int, lower: Bound | None
 ) -> Iterator[Part]:
-    """The chunks of a table behind `lower` (None: all), in key order; the last one says so.
+    """Yield the chunks of a table above `lower` (None: all), in key order; the last one has `last` set.
 
-    `rows` is the estimate for the table. With `lower`, `key` is that of the chunks before. Raises SourceError.
+    `rows` is the estimate for the table. With `lower`, `key` is that of the previous chunks. Raises SourceError.
     """
     if not key.columns:
         yield Part((), (), None, None, True, rows, rows)
@@ -119,7 +119,7 @@ def _extremes(connection: MySqlConnection, table: MySqlTable, column: MySqlColum
 def _query_chunks(
     connection: MySqlConnection, table: MySqlTable, key: KeyColumns, size: ChunkSize, rows: int, lower: Bound | None
 ) -> Iterator[Part]:
-    """Chunks of exactly `size.rows` rows, as of the moment of the query."""
+    """Yield chunks of exactly `size.rows` rows at the time of the query."""
     columns = split_columns(key.columns, table)
     while True:
         upper = _point(connection, table, key, columns, size.rows, lower)
@@ -138,7 +138,7 @@ def _point(
     rows: int,
     lower: Bound | None,
 ) -> Bound | None:
-    """The key of the row that is number `rows` behind `lower`; None when there are fewer."""
+    """Return the key of the `rows`-th row above `lower`; None when there are fewer."""
     shown = ", ".join(_bound_sql(column) for column in columns)
     where = "" if lower is None else f"WHERE {after(columns, key.collations, lower)} "
     order = names_of(columns)
@@ -154,7 +154,7 @@ def _point(
 
 
 def _bound_sql(column: MySqlColumn) -> str:
-    """A column as its bound is written: text, numbers and bytes as they are, the rest in the server's spelling."""
+    """SQL of a column in the form of bounds: text, numbers and bytes as they are, the rest in the server's spelling."""
     if column.type in TEXT:
         return f"CONVERT({quoted(column.name)} USING utf8mb4)"
     return quoted(column.name) if column.type in INTEGERS | BINARY else f"CAST({quoted(column.name)} AS CHAR)"

@@ -1,4 +1,4 @@
-"""The chunks that tasks get, in groups beside the parts of the log. Stream reader process and driver."""
+"""Assigns chunks to tasks, in groups, next to the ranges of the log. Stream reader process and driver."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ChunkRead:
 
     Attributes:
         chunks: their numbers in the plan.
-        schemas: so many entries of the schema history hold.
+        schemas: number of schema history entries that apply.
         server: the server they were planned on.
-        least: sequence of the batch's end; each is read at a position that is not before it.
+        least: sequence of the batch's end; no chunk is read at an earlier position.
         files_ahead: as in the offset.
         rows_per_second: for this task; None without limit.
     """
@@ -39,7 +39,7 @@ class ChunkRead:
     rows_per_second: int | None = None
 
     def widened(self, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """The reports as if all chunks that were read had been read at `least`: no attempt reads them before that."""
+        """Return the reports as if all chunks read had been read at `least`; no attempt reads them earlier."""
         return [self._at_least(report) if report.get("chunk", {}).get("done") else report for report in reports]
 
     def _at_least(self, report: dict[str, Any]) -> dict[str, Any]:
@@ -48,11 +48,11 @@ class ChunkRead:
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
-    """A part of the log in which tables are that are being copied.
+    """A range of the log with tables that are being copied.
 
     Attributes:
-        before: chunks with a number under this were decided before the batch.
-        upto: number of the plan's entries at the end of the batch.
+        before: chunks with a number below this were decided before the batch.
+        upto: number of plan entries at the end of the batch.
     """
 
     part: LogRange
@@ -67,18 +67,18 @@ class _Group:
 
 
 class SnapshotSplits:
-    """Reads the plan to say what belongs to a batch."""
+    """Derives the splits and events of a batch from the plan."""
 
     def __init__(self, options: SnapshotOptions, store: Store) -> None:
         self._options, self._plan = options, ChunkPlan(store)
 
     def events(self, logged: Sequence[SourceEvent], start: MySqlOffset, end: MySqlOffset) -> Sequence[SourceEvent]:
-        """The events of a batch: those of its log, and those of the snapshots that it ends and begins."""
+        """Return the events of a batch: those of its log, and those of the snapshots that end and begin in it."""
         entries = self._plan.entries(start.chunks, end.chunks)
         return batch_events(logged, self._plan.copies(start.chunks), entries)
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
-        """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""
+        """Return the splits of a batch: those of the log, filtered for tables being copied, then groups of chunks."""
         before, upto = start.chunks, end.chunks
         entries = self._plan.entries(before, upto)
         if any(isinstance(entry, LogLost) for entry in entries):
@@ -107,7 +107,7 @@ class SnapshotSplits:
         ]
 
     def _groups(self, chunks: Sequence[Chunk], most: int) -> list[_Group]:
-        """Up to `most` groups of about the same number of rows; the chunks of one table in no more than is allowed."""
+        """Distribute chunks to up to `most` groups of similar numbers of rows, respecting the limit per table."""
         groups = [_Group() for _ in range(most)]
         per_table = self._options.max_connections_per_table or most
         used: dict[TableId, list[_Group]] = {}

@@ -1,1 +1,1 @@
-"""Reading chunks: a view of the table, the result off the socket, and the log beside it."""
+"""Reads chunks: a view of the table, its rows from the socket, and the log of the same period."""

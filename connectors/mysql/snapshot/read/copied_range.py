@@ -1,4 +1,4 @@
-"""The log of tables that are being snapshotted: rows that a chunk has already are left out. Executor."""
+"""The log of tables being snapshotted: skips rows that a chunk already has. Executor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connectors.mysql.snapshot.plan.splits import CopiedRange
 
 
 def tail_filter(wanted: CopiedRange, store: Store, streams: Streams, schemas: Schemas) -> TailFilter:
-    """The filter for a range of the log."""
+    """Create the filter for a range of the log."""
     start = wanted.part.start
     return TailFilter(
         shared_plan(store).copies(wanted.upto),
@@ -30,10 +30,10 @@ def tail_filter(wanted: CopiedRange, store: Store, streams: Streams, schemas: Sc
 
 
 def report_uncertain(wanted: CopiedRange, kept: TailFilter, report: Report) -> None:
-    """Report the tables of a range that was read on another server and cannot be told exactly: they are re-snapshotted.
+    """Report tables for re-snapshot whose rows are ambiguous because the range was read on another server.
 
-    A position of the one server means nothing on the other, so where a chunk was read inside the range, the changes
-    around that place are left out or come twice.
+    Positions of one server mean nothing on the other, so changes around the position of a chunk read inside the range
+    would be lost or duplicated.
     """
     part = wanted.part
     for table in kept.uncertain(sequence_of(part.end.file, part.end.position, part.files_ahead)):

@@ -1,4 +1,4 @@
-"""Rows of tables as they are now: read with SELECTs by parts of the table, or by keys."""
+"""Current rows of tables: read with SELECTs by parts of the table, or by keys."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 _LOCK_WAIT_S = 10
 _PART_ROWS = 500_000
-"""Rows of one SELECT: a longer one would keep the server from forgetting old versions of rows."""
+"""Rows per SELECT: a longer one would keep the server from purging old row versions."""
 _KEYS_AT_ONCE = 1000
 _MOMENTS = frozenset({"date", "datetime", "timestamp"})
 _LOOKED_UP = INTEGERS | BINARY | TEXT | _MOMENTS | {"decimal"}
 
 
 class CurrentRows:
-    """Reads rows over sessions of its own, which are opened when they are needed."""
+    """Reads rows over its own sessions, opened on first use."""
 
     def __init__(self, options: MySqlSourceOptions, connect: Callable[[], MySqlConnection]) -> None:
         self._options, self._connect = options, connect
@@ -57,7 +57,7 @@ class CurrentRows:
 
     @cached_property
     def sessions(self) -> ChunkSessions:
-        """The sessions. Raises SourceError when they are opened."""
+        """The sessions, opened on first use. Raises SourceError."""
         return ChunkSessions(self._connect, _LOCK_WAIT_S)
 
     def close(self) -> None:
@@ -68,12 +68,12 @@ class CurrentRows:
             del self.sessions
 
     def keys(self, table: MySqlTable) -> tuple[str, ...]:
-        """The primary key, where all of it can be written as SQL."""
+        """Return the primary key if all of it can be written as SQL, else nothing."""
         whole = self._split_by(table).columns == table.primary_key and can_look_up(table)
         return table.primary_key if whole else ()
 
     def read(self, table: MySqlTable, keys: pa.RecordBatch | None, count: Count) -> Iterator[ChangeBlock]:
-        """One SELECT for each part of the table, or for each thousand keys."""
+        """Read with one SELECT per part of the table, or per thousand keys."""
         for where in self._parts(table) if keys is None else self._looked_up(table, keys):
             yield from self._select(table, where, count)
 
@@ -111,13 +111,16 @@ class CurrentRows:
 
 
 def can_look_up(table: MySqlTable) -> bool:
-    """Whether the table has a primary key, and all of its columns can be compared with Arrow values."""
+    """Return whether the table has a primary key whose columns can all be compared with Arrow values."""
     columns = split_columns(table.primary_key, table)
     return bool(columns) and all(column.type in _LOOKED_UP for column in columns)
 
 
 def with_keys(table: MySqlTable, collations: Sequence[str | None], keys: pa.RecordBatch) -> str:
-    """The condition that the primary key is one of these; at least one. Raises SourceError as `literal`."""
+    """Return the SQL condition that the primary key is one of these; needs at least one.
+
+    Raises SourceError as `literal`.
+    """
     columns = split_columns(table.primary_key, table)
     values = [_plain(keys.column(index)) for index in range(len(columns))]
     rows = [", ".join(literals_of(columns, collations, row)) for row in zip(*values, strict=True)]
@@ -127,7 +130,7 @@ def with_keys(table: MySqlTable, collations: Sequence[str | None], keys: pa.Reco
 
 
 def _plain(values: pa.Array) -> list[Any]:
-    """The value in the form of bounds: dates and times as text."""
+    """Convert values to the form of bounds: dates and times as text."""
     if pa.types.is_temporal(values.type):
         return [str(text).removesuffix("Z") for text in pc.cast(values, pa.string()).to_pylist()]
     return list(values.to_pylist())

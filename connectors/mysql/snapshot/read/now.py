@@ -1,6 +1,6 @@
-"""Rows of captured tables as they are now, read beside a pipeline, for `cdc verify`.
+"""Current rows of captured tables, read independently of a pipeline, for `cdc verify`.
 
-No view is opened and nothing is merged with the log: whoever reads compares later again what may have changed.
+No view is opened and nothing is merged with the log: the reader compares rows that may have changed again later.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from connectors.mysql.table import MySqlTable
 
 
 class ServerNow:
-    """A server's tables as `cdc.source.TablesNow`. `options` compare names as the server does; `copied` are the tables
-    that were or are copied, whatever the options say by now.
+    """A server's tables as `cdc.source.TablesNow`.
+
+    `options` compare names as the server does; `copied` are the tables that were or are copied, whatever the options
+    say now.
     """
 
     def __init__(self, options: MySqlSourceOptions, streams: Streams, copied: Collection[TableId]) -> None:
@@ -38,7 +40,7 @@ class ServerNow:
         self._rows = CurrentRows(options, streams.session)
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The captured tables, as `MySqlSource.tables`."""
+        """Return the captured tables, as `MySqlSource.tables`."""
         side = self._rows.sessions.side
         self._known = read_tables(side, self._options.pattern.matches)
         check_select(side, self._known)
@@ -46,7 +48,7 @@ class ServerNow:
         return {table: shown_schema(definition, self._options) for table, definition in self._known.items()}
 
     def partial(self, table: TableId) -> str:
-        """Where only a part is copied, or nothing."""
+        """Return why only a part of the table is copied, or an empty string."""
         if self._options.snapshot_filter(table) is not None:
             return "scan.snapshot.filters leaves rows out of its copy, and not out of its log"
         whole = self._options.startup_mode == "earliest-offset" or self._options.copied_at_first(table)
@@ -55,20 +57,20 @@ class ServerNow:
         return ""
 
     def keys(self, table: TableId) -> tuple[str, ...]:
-        """The primary key, where all of it can be written as SQL."""
+        """Return the primary key if all of it can be written as SQL, else nothing."""
         return self._rows.keys(self._known[table])
 
     def rows(self, table: TableId, keys: pa.RecordBatch | None, count: Count) -> Iterator[ChangeBlock]:
-        """One SELECT for each part of the table, or for each thousand keys."""
+        """Read with one SELECT per part of the table, or per thousand keys."""
         return self._rows.read(self._known[table], keys, count)
 
     def end(self) -> Offset:
-        """The end of the log, and the transactions that are in it."""
+        """Return the end of the log, and the transactions in it."""
         info = server_info(self._rows.sessions.side)
         return MySqlOffset(log_end(info), info.executed, server=info.identity).to_json()
 
     def covers(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
-        """By position on one server, by transactions on another; else the log between the two is looked at."""
+        """Compare by position on one server, by transactions on another; else examine the log between the two."""
         done, wanted = MySqlOffset.from_json(committed), MySqlOffset.from_json(end)
         if done.server != wanted.server:
             mariadb = self._rows.sessions.info.mariadb

@@ -1,4 +1,4 @@
-"""A view of a chunk's rows: opened again and again without a lock, until the changes meanwhile can be merged with it.
+"""Opens a view of a chunk's rows without a lock, repeatedly, until the concurrent changes can be merged with it.
 
 Executor.
 """
@@ -26,13 +26,13 @@ from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
 from connectors.mysql.table import MySqlTable
 
 VIEW_TRIES = 100
-"""Views opened one after the other until one has a usable window."""
+"""Maximum views opened until one has a usable window."""
 VIEW_PAUSE_S = 0.02
 
 
 @dataclass(slots=True)
 class OpenedView:
-    """A view with its window and the invalid dates in that, and the SELECT with its first rows."""
+    """A view with its window, the invalid dates in that, and the SELECT with its first rows."""
 
     sessions: ChunkSessions
     view: View
@@ -44,7 +44,7 @@ class OpenedView:
 
 @dataclass(frozen=True, slots=True)
 class ViewOpener:
-    """Opens views of one chunk. `table` is as the schema history has it where the chunk was planned."""
+    """Opens views of one chunk. `table` is its definition in the schema history when the chunk was planned."""
 
     access: Access
     chunk: Chunk
@@ -56,11 +56,11 @@ class ViewOpener:
 
     @property
     def _key(self) -> tuple[str, ...]:
-        """Columns that tell rows apart."""
+        """Columns that identify a row."""
         return self.table.primary_key if self.settings.key is None else self.settings.key
 
     def open(self) -> OpenedView | ChunkReport:
-        """Everything up to the first row. Tries again while the connection breaks."""
+        """Do everything up to the first row. Retries when the connection breaks."""
         return self.retry.call(self._open_once, f"copying chunk {self.chunk.number} of {self.table.id}")
 
     def _open_once(self) -> OpenedView | ChunkReport:
@@ -81,11 +81,11 @@ class ViewOpener:
         return report
 
     def _first_rows(self, sessions: ChunkSessions) -> OpenedView:
-        """Views one after the other until one is usable. Raises TableAltered."""
+        """Open views until one is usable. Raises TableAltered."""
         reason = ""
         pauses = Backoff(replace(self.retry, first_pause_s=VIEW_PAUSE_S, longest_pause_s=VIEW_PAUSE_S), "views")
         for _ in range(VIEW_TRIES):
-            # Without its window a chunk counts as of `low`, which then must not be an old place.
+            # Without its window a chunk counts as of `low`, which must then not be an old position.
             note = {} if self.settings.skip_window else self.chunk.note
             view = open_view(
                 sessions, self.table, note=note, margin_s=self.settings.margin_s, clock=self.clock,
@@ -108,15 +108,15 @@ class ViewOpener:
         )
 
     def position(self, view: View) -> LogPosition:
-        """Where the chunk's rows are the table's."""
+        """Return the position at which the chunk's rows are the table's."""
         return view.low if self.settings.skip_window and view.low is not None else view.high
 
     def sequence(self, at: LogPosition) -> int:
-        """The place in the order of the log."""
+        """Return the sequence of a position."""
         return sequence_of(at.file, at.position, self.settings.files_ahead)
 
     def _check_age(self, view: View) -> None:
-        """Raises Unusable for a view from before `least`. MariaDB's log runs a moment ahead of what views show."""
+        """Raise Unusable for a view from before `least`. MariaDB's log is a moment ahead of what views show."""
         at = self.position(view)
         if self._is_old(at):
             raise Unusable(f"the view stands at {at}, before what was read of the log")
@@ -125,7 +125,7 @@ class ViewOpener:
         return self.sequence(at) < self.settings.least
 
     def _window(self, view: View, invalid: Counter[str]) -> Window:
-        """The changes while the view was opened; invalid dates in them are counted into `invalid`."""
+        """Read the changes made while the view was opened; counts their invalid dates in `invalid`."""
         if view.low == view.high or (self.settings.skip_window and view.low is not None):
             return Window(self._key)
         stream = self.access.after(view.gtids or "") if view.low is None else self.access.at(view.low)
@@ -135,7 +135,7 @@ class ViewOpener:
 
         try:
             return read_window(stream, view.high, self.table, self._key, self.settings, add)
-        except SchemaUnknown as error:  # rows from before an ALTER that is in the window, too
+        except SchemaUnknown as error:  # the window also has rows from before an ALTER
             raise Unusable(f"the table was altered: {error.message}") from error
 
     def _stream(self, sessions: ChunkSessions, view: View) -> ResultStream:
@@ -149,7 +149,7 @@ class ViewOpener:
 
     def _select(self, view: View) -> str:
         text = condition(self.chunk, self.table)
-        # The line feed ends a comment at the filter's end.
+        # The line feed terminates a comment at the end of the filter.
         text = f"({text}) AND ({self.settings.where}\n)" if self.settings.where else text
         return select_from(self.table, text, versions=view.versioned)
 
@@ -166,7 +166,7 @@ class ViewOpener:
         gtids: str | None = None,
         reason: str = "",
     ) -> ChunkReport:
-        """The report of a chunk that was read, or could not be."""
+        """Create the report of a chunk, whether it was read or not."""
         file, position = ("", 0) if at is None else (at.file, at.position)
         sequence = 0 if at is None else self.sequence(at)
         return ChunkReport(

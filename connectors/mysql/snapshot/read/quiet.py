@@ -1,4 +1,4 @@
-"""Where the log names a pipeline's tables last: what is behind that does not matter to it, whatever its size."""
+"""The last position at which the log names a pipeline's tables: everything after it is irrelevant to the pipeline."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from connectors.shared.ddl.statements import (
 )
 
 _READER: Final = 1 << 20
-"""No task has this number, so the replica id is none of the pipeline's."""
+"""Reader number beyond those of all tasks, so the replica id is not used by the pipeline."""
 _TABLE_ID_BYTES: Final = 6
 
 
 class LastNamed:
-    """Looks through the log once, further each time that it is asked for a later end. One thread.
+    """Scans the log once, and further on each call with a later end. Not thread-safe.
 
     Args:
-        tables: those that are looked for.
+        tables: the tables to look for.
         dialect: how the server reads statements.
     """
 
@@ -50,9 +50,9 @@ class LastNamed:
         self._last: dict[TableId, LogPosition] = {}
 
     def caught_up(self, start: LogPosition, end: LogPosition, tables: Iterable[TableId]) -> bool:
-        """Whether a pipeline that is at `start` has all that the log holds of these tables up to `end`.
+        """Return whether a pipeline at `start` has everything the log holds of these tables up to `end`.
 
-        False when the log is gone. Raises SourceUnavailable while the server is away.
+        False when the log is purged. Raises SourceUnavailable while the server is down.
         """
         if start >= end:
             return True
@@ -70,7 +70,7 @@ class LastNamed:
         return Looked(self._end, waiting).caught_up(end)
 
     def _look(self, end: LogPosition) -> None:
-        """From where it has looked so far to `end`, whole transactions."""
+        """Scan whole transactions from the last position to `end`."""
         for buffer in whole_log(self._streams.at(self._end, until_end=True, reader=_READER)):
             for table, index in self._tables_named(buffer):
                 named = LogPosition(buffer.file, int(buffer.end_position[index]))
@@ -81,7 +81,7 @@ class LastNamed:
         self._end = max(self._end, end)
 
     def _tables_named(self, buffer: ReceiveBuffer) -> Iterator[tuple[TableId, int]]:
-        """Tables that rows or statements of the buffer are about, with the number of the event."""
+        """Yield the tables that rows or statements of the buffer are about, with the index of the event."""
         view = BufferView(buffer, 0)
         maps = view.maps[::-1]
         for last in np.unique(view.ids[::-1], return_index=True)[1].tolist() if len(maps) else ():
@@ -93,14 +93,14 @@ class LastNamed:
             yield from ((table, index) for table in self._concerned(buffer, index))
 
     def _concerned(self, buffer: ReceiveBuffer, index: int) -> Iterator[TableId]:
-        """The tables that a statement changes, or may change."""
+        """Yield the tables that a statement changes, or may change."""
         query = parse_query(buffer, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
             if isinstance(statement, Unparsed):
                 yield from names_in(query.sql, query.schema, self._tables)
             if isinstance(statement, Irrelevant) and statement.kind == "xa" and "ROLLBACK" in query.sql.upper():
-                yield from self._tables  # whose rows were delivered when the transaction was prepared
+                yield from self._tables  # their rows were delivered when the transaction was prepared
             found = (
                 self._folded.get((name.database.casefold(), name.table.casefold()))
                 for name in self._tables_of(statement)
@@ -113,7 +113,7 @@ class LastNamed:
                 return (table,)
             case StatementDml(tables=tables):
                 return tables
-            case AlterTableStatement(clauses=()):  # an index, as one
+            case AlterTableStatement(clauses=()):  # such as adding an index
                 return ()
             case _:
                 return redefined(statement, self._tables)

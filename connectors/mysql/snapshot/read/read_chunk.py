@@ -1,8 +1,8 @@
-"""One chunk of a table, read so that it is exactly the table's rows at a position of the log.
+"""Reads one chunk of a table as exactly the table's rows at a position of the log.
 
-A view is opened without a lock and the few rows that changed while it was opened are read from the log first; then the
-SELECT is streamed without those rows, and their last images follow. So the chunk is the table at `high`, complete and
-without duplicates, also for sinks that can only append, and it is never held in memory.
+A view is opened without a lock, and the few rows that changed while it was opened are read from the log. Then the
+SELECT is streamed without those rows, followed by their last images. So the chunk is the table at `high`, complete and
+without duplicates, even for append-only sinks, and it is never held in memory.
 """
 
 from __future__ import annotations
@@ -44,19 +44,17 @@ def read_chunk(
     clock: Callable[[], float] = time.time,
     retry: RetryPolicy = RETRY,
 ) -> Generator[ChangeBlock, None, ChunkReport]:
-    """The chunk's rows as +I, all with the sequence of one position; returns the report (`yield from`). Executor.
+    """Yield the chunk's rows as +I, all with the sequence of one position; return the report (`yield from`). Executor.
 
     Args:
-        table: as the schema history has it where the chunk was planned.
-        count: told about invalid dates that became NULL.
-        pool: sessions for several chunks that are read one after the other; the caller closes it.
-        throttle: for all of them together; None for no limit.
-
-    A repeat gives the table's rows of then, with another position: only the report of the attempt whose rows are used
-    counts. Sessions are ended, also when the caller stops early; those of a chunk that was read may be kept.
-
+        table: its definition in the schema history when the chunk was planned.
+        count: receives invalid dates that became NULL.
+        pool: sessions for several chunks read one after the other; the caller closes it.
+        throttle: shared by all of them; None for no limit.
+    A retry yields the table's rows of that time, at another position: only the report of the attempt whose rows are
+    used counts. Sessions are closed, also when the caller stops early; those of a completed chunk may be kept.
     Raises:
-        SourceUnavailable: the connection broke after the first row, or no view could be had; start over.
+        SourceUnavailable: the connection broke after the first row, or no view could be opened; start over.
         SourceError: the server refuses, or the table's engine has no views.
         CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
     """
@@ -81,7 +79,7 @@ def read_chunk(
 def _rows(
     opener: ViewOpener, opened: OpenedView, inside: Inside, count: Count, throttle: Throttle
 ) -> Generator[ChangeBlock, None, ChunkReport]:
-    """The rows of the SELECT and of the window."""
+    """Yield the rows of the SELECT and of the window."""
     view, window, table = opened.view, opened.window, opener.table
     at = opener.position(view)
     sequence = opener.sequence(at)
@@ -116,7 +114,7 @@ def _packets(opened: OpenedView, table: str) -> Iterator[RowPackets]:
 
 
 def _last_images(window: Window, columns: Sequence[str], inside: Inside) -> Iterator[pa.RecordBatch]:
-    """The last images that belong to the chunk."""
+    """Yield the last images that belong to the chunk."""
     for batch in window.last_images():
         if columns:
             mine = inside(batch.select(list(columns)))

@@ -1,4 +1,4 @@
-"""Settings and result of reading a chunk, as values."""
+"""Settings and result of reading a chunk."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 
 Inside: TypeAlias = Callable[[pa.RecordBatch], Any]
-"""bool[n] for the split columns of n rows: whether they belong to the chunk."""
+"""Returns bool[n] for the split columns of n rows: whether they belong to the chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The ways to the server: a new session; its log from a position on, or behind a GTID set to its end."""
+    """Access to the server: a new session; its log from a position on, or after a GTID set to its end."""
 
     session: Callable[[], MySqlConnection]
     at: Callable[[LogPosition], BinlogStream]
@@ -33,23 +33,23 @@ class Access:
 
     @classmethod
     def of(cls, streams: Streams, reader: int, server: str) -> Access:
-        """The access of the reader of that number; to its log only where it is still that server."""
+        """Return the access for the reader of that number; its log only if the server is still the same."""
         at, after = (partial(opener, reader=reader, server=server) for opener in (streams.at, streams.after))
         return cls(streams.session, at, after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSettings:
-    """The settings by which chunks are read.
+    """The settings for reading chunks.
 
     Attributes:
         server: whose positions count (`ServerInfo.identity`); empty for any. files_ahead: as in the offset.
-        least: sequence that the chunk's position is not below, as its table's log up to there is not read.
+        least: minimum sequence of the chunk's position, because the log up to there is not read for its table.
         where: SQL condition on the rows of the SELECT, such as the user's filter for the table; empty for all rows.
-        key: columns that tell rows apart; None for the primary key.
-        skip_window: leave out what changed while the view was opened; the chunk then counts as of the view's `low`, and
-            the log repeats those changes. For sinks that keep one row per key.
-        most_window_rows: images of changed rows that are held.
+        key: columns that identify a row; None for the primary key.
+        skip_window: skip changes made while the view was opened; the chunk then counts as of the view's `low`, and the
+            log repeats those changes. For sinks that keep one row per key.
+        most_window_rows: maximum images of changed rows held.
         margin_s: see `view`.
         lock_wait_s: how long to wait for a table that is being altered.
     """
@@ -67,7 +67,7 @@ class ReadSettings:
 
     @classmethod
     def of(cls, options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) -> ReadSettings:
-        """The settings for a table's chunks in a split."""
+        """Return the settings for a table's chunks in a split."""
         return cls(
             server=wanted.server,
             files_ahead=wanted.files_ahead,
@@ -83,12 +83,12 @@ class ChunkReport:
     """The result of reading a chunk.
 
     Attributes:
-        number: the chunk's.
+        number: the chunk's number.
         done: its rows are those of the table at `file`:`position`, none is missing. False: the table was found altered
-            at that position, or the server is another one (`file` is empty then); no row was given out.
-        rows: rows given out.
+            at that position, or the server is another one (`file` is empty then); no row was returned.
+        rows: rows returned.
         sequence: of the position; 0 with an empty file.
-        gtids: done at the position; None when the server has none.
+        gtids: committed at the position; None when the server has none.
         server: whose position it is.
         reason: why it is not done, for people.
     """
@@ -104,6 +104,9 @@ class ChunkReport:
     reason: str = ""
 
     def watermark(self, least: int) -> Watermark:
-        """The watermark of the chunk. One that was not read is to be tried again behind `least` at the earliest."""
+        """Return the chunk's watermark.
+
+        An unread chunk is to be retried at a position after `least` at the earliest.
+        """
         sequence = self.sequence if self.done else max(self.sequence, least)
         return Watermark(self.number, self.done, sequence, self.file, self.position, self.rows)

@@ -1,4 +1,4 @@
-"""The task's work with chunks. Executor."""
+"""Reads the chunks of a split. Executor."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def read_chunks(
     count: Count,
     report: Report,
 ) -> Iterator[ChangeBlock]:
-    """The rows of a split's chunks, one after the other; reports each chunk when its last row was given out.
+    """Yield the rows of a split's chunks, one after the other; reports each chunk after its last row.
 
-    A chunk of a table that is not captured any more since it was planned is reported as not read: the next plan ends
-    the copy. Raises as `read_chunk`.
+    A chunk whose table is no longer captured is reported as not read: the next plan ends the copy. Raises as
+    `read_chunk`.
     """
     wanted: ChunkRead = split.payload
     tables = Schemas(store, options).history.tables(wanted.schemas)

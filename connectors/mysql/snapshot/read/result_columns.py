@@ -1,7 +1,7 @@
-"""Rows of a SELECT over a table as change blocks: the same Arrow columns that the log's decoder makes of the row.
+"""Converts rows of a SELECT to change blocks, with the same Arrow columns that the log's decoder creates.
 
-Text comes in the column's own character set (the session has `character_set_results = NULL`) and is converted by the
-decoder's code, so a value without a character in its set is refused or replaced here as there.
+Text arrives in the column's own character set (the session has `character_set_results = NULL`) and is converted by the
+decoder's code, so invalid characters are refused or replaced in the same way.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 
 BLOCK_ROWS: Final = 1 << 16
 BLOCK_BYTES: Final = 8 << 20
-"""A block has at most so many rows, from about so many bytes of the result at most."""
+"""Maximum rows of a block, and approximate maximum bytes of the result in it."""
 MOST_ROWS: Final = (1 << 31) - 1
-"""Rows of one chunk: their numbers are int32."""
+"""Maximum rows of one chunk: their numbers are int32."""
 _SAMPLE_ROWS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Values of all rows of a chunk: their sequence, the number of the first one, and their time (ms since 1970)."""
+    """Values shared by the rows of a chunk: their sequence, the number of the first one, their time (ms since 1970)."""
 
     sequence: int
     first_row: int
@@ -42,17 +42,17 @@ class Stamp:
 
 
 class RowReader:
-    """Turns packets into blocks of at most BLOCK_ROWS rows. Executor; not thread safe.
+    """Converts packets to blocks of at most BLOCK_ROWS rows. Executor; not thread-safe.
 
     Args:
         columns: of the result of `select_from`.
         stamp: see there.
-        count: told about values that were changed by the rules, as the decoder tells it.
+        count: receives values changed by the rules, as from the decoder.
         where: the table, for errors.
 
     Attributes:
         schema: the table's, by the rules.
-        rows: rows given out.
+        rows: rows returned.
 
     Raises SchemaUnknown when the result has other columns than the table.
     """
@@ -80,13 +80,13 @@ class RowReader:
         self._state = np.zeros(protocol.ROW_STATE, np.int64)
 
     def blocks(self, packets: Iterable[RowPackets]) -> Iterator[ChangeBlock]:
-        """All rows of a result. Raises as `read`, and as the packets."""
+        """Yield all rows of a result. Raises as `read`, and as the packets."""
         for some in packets:
             yield from self.read(some)
         yield from self.finish()
 
     def read(self, packets: RowPackets) -> Iterator[ChangeBlock]:
-        """The blocks that became full. Raises CorruptLog, UnsupportedChange or SourceError."""
+        """Yield the blocks that became full. Raises CorruptLog, UnsupportedChange or SourceError."""
         done = 0
         while done < packets.count:
             arena = self._arena or self._open(packets, done)
@@ -104,12 +104,12 @@ class RowReader:
                 yield self._close(arena, row)
 
     def finish(self) -> Iterator[ChangeBlock]:
-        """The last block, if rows are left."""
+        """Yield the last block, if rows are left."""
         if self._arena is not None and self._state[protocol.ROWS]:
             yield self._close(self._arena, int(self._state[protocol.ROWS]))
 
     def _open(self, packets: RowPackets, done: int, *, exact: bool = False) -> Arena:
-        """An arena for the next rows: by what rows took so far, or for the worst case of the next ones."""
+        """Open an arena for the next rows: sized by the rows so far, or for the worst case of the next ones."""
         if self._averages is None or exact:
             rows = 1 if exact else min(_SAMPLE_ROWS, packets.count - done)
             bound = int(packets.ends[done + rows - 1]) - int(packets.starts[done])
@@ -123,7 +123,7 @@ class RowReader:
         return self._arena
 
     def _fill(self, arena: Arena, packets: RowPackets, done: int) -> int:
-        """Rows from `done` on into the arena; the kernel's code."""
+        """Read rows from `done` on into the arena; returns the kernel's code."""
         number = self._stamp.first_row + self.rows
         if number > MOST_ROWS - self._capacity:
             hint = "make chunks smaller: scan.incremental.snapshot.chunk.size"
@@ -136,7 +136,7 @@ class RowReader:
         return int(code)
 
     def _close(self, arena: Arena, rows: int) -> ChangeBlock:
-        """The arena's rows as a block."""
+        """Return the arena's rows as a block."""
         for index in np.flatnonzero(arena.layout["invalid"]).tolist():
             name = f"invalid-date-to-null {self._plan.table.id}.{self._plan.table.columns[index].name}"
             self._count(name, int(arena.layout["invalid"][index]))
@@ -162,7 +162,7 @@ class RowReader:
 
 
 def date_text(data: bytes) -> str:
-    """How MySQL shows the date or moment that begins with its length at the start of `data`."""
+    """Format, as MySQL does, the date or moment that begins with its length at the start of `data`."""
     size = data[0]
     parts = data[1 : 1 + size].ljust(11, b"\0")
     day = f"{int.from_bytes(parts[:2], 'little'):04}-{parts[2]:02}-{parts[3]:02}"

@@ -1,4 +1,4 @@
-"""How a result's columns become Arrow columns: the same that the log's decoder makes of the table's."""
+"""The plan by which a result's columns become the same Arrow columns that the log's decoder creates."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _TEXT: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "
 
 
 def select_from(table: MySqlTable, where: str = "", *, versions: bool = False) -> str:
-    """A SELECT of the columns in table order, also invisible and generated ones; no value is converted by the server.
+    """Return a SELECT of all columns in table order, also invisible and generated ones, without any conversion.
 
-    `versions`: with the past ones of rows that the server keeps.
+    `versions`: include past row versions that the server keeps.
     """
     columns = ", ".join(quoted(column.name) for column in table.columns)
     name = quoted(table.id.database, table.id.table) + (" FOR SYSTEM_TIME ALL" if versions else "")
@@ -58,7 +58,7 @@ def select_from(table: MySqlTable, where: str = "", *, versions: bool = False) -
 def result_plan(
     table: MySqlTable, columns: Sequence[ResultColumn], *, where: str, tinyint1_as_boolean: bool
 ) -> RowPlan:
-    """How rows of `select_from` become columns. Raises SchemaUnknown when the result has other columns."""
+    """Return the plan for rows of `select_from`. Raises SchemaUnknown when the result has other columns."""
     if len(columns) != len(table.columns):
         raise _does_not_fit(f"the result has {len(columns)} columns, the definition {len(table.columns)}", where)
     schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
@@ -76,7 +76,7 @@ def result_plan(
 
 
 def _operation(column: MySqlColumn, found: ResultColumn, *, as_boolean: bool, where: str) -> dict[str, int]:
-    """Fields of the column's ops.COLUMN record."""
+    """Return the fields of the column's ops.COLUMN record."""
     kind = column.type
     expected = _FIXED.get(kind) or _STAMPS.get(kind)
     expected_code = {"decimal": codes.NEWDECIMAL, "bit": codes.BIT}.get(kind) if expected is None else expected[0]

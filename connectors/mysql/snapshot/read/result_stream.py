@@ -1,7 +1,7 @@
-"""A statement's rows straight from the socket, as packets in one big buffer.
+"""Streams a statement's rows from the socket, as packets in one large buffer.
 
-The binary protocol (prepared statements) is used: numbers, dates and times come as bytes, so neither side turns them
-into text and back, and FLOAT is exact, which the text protocol rounds to six digits. A prepared statement is answered
+Uses the binary protocol (prepared statements): numbers, dates and times come as bytes, so neither side converts them to
+text and back, and FLOAT is exact, which the text protocol rounds to six digits. A prepared statement is answered
 without a cursor, row by row as the server finds them, so memory does not grow with the result.
 
 Messages: MySQL "COM_STMT_PREPARE", "COM_STMT_EXECUTE", "Binary Protocol Resultset".
@@ -27,29 +27,29 @@ from connectors.mysql.server.server_info import where_of
 from connectors.mysql.snapshot.read.kernels import packets, protocol
 
 BUFFER_BYTES: Final = 1 << 20
-"""Bytes received before rows are handed on, unless one row is bigger; small enough to stay in a processor's cache."""
+"""Bytes received before rows are returned, unless one row is bigger; small enough to stay in a processor's cache."""
 CAPACITY: Final = 1 << 16
-"""Most rows handed on at once."""
+"""Maximum rows returned at once."""
 _SLACK: Final = 64
-"""Bytes behind the buffer that kernels may read, never use."""
+"""Bytes behind the buffer that kernels may read but never use."""
 _DRIVER_BUFFER: Final = 64 << 10
-"""More than the driver's own reader holds, less than a buffer of ours."""
+"""More than the driver's own reader holds, less than one of our buffers."""
 _UNSIGNED: Final = 32
 _NO_CURSOR: Final = 0
 _TABLE_GONE: Final = frozenset({1146, 1412})
-"""The table does not exist; it was redefined after the transaction's view was opened."""
+"""The table does not exist, or was redefined after the transaction's view was opened."""
 _TOO_LONG: Final = frozenset({3024, 1969})
-"""The statement ran out of the time it is given: MySQL's max_execution_time, MariaDB's max_statement_time."""
+"""The statement exceeded its time limit: MySQL's max_execution_time, MariaDB's max_statement_time."""
 _NO_STATEMENTS: Final = 1461
 
 
 class DefinitionChanged(Exception):
-    """The statement's table is not what it was when the transaction's view was opened. The caller starts over."""
+    """The statement's table has changed since the transaction's view was opened. The caller starts over."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """A column as the server announces it: its name, type code (as in `rows.table_map`), sign, and display width."""
+    """A column as announced by the server: its name, type code (as in `rows.table_map`), sign, and display width."""
 
     name: str
     type: int
@@ -59,11 +59,11 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPackets:
-    """Rows as bytes: row n is `buffer[starts[n]:ends[n]]`. Good until the next call of `ResultStream.read`.
+    """Rows as bytes: row n is `buffer[starts[n]:ends[n]]`. Valid until the next call of `ResultStream.read`.
 
     Attributes:
         buffer: uint8; readable for 64 bytes behind the last row.
-        starts, ends: int64; the first `count` entries hold.
+        starts, ends: int64; the first `count` entries are valid.
         count: rows.
     """
 
@@ -74,14 +74,14 @@ class RowPackets:
 
     @property
     def bytes(self) -> int:
-        """From the first row's first byte to the last one's end."""
+        """Bytes from the start of the first row to the end of the last."""
         return int(self.ends[self.count - 1]) - int(self.starts[0]) if self.count else 0
 
 
 class ResultStream:
     """One statement on an open connection, answered row by row. Executor; used once.
 
-    The connection is busy until `read` has answered None; ended earlier, it has to be closed.
+    The connection is busy until `read` has returned None; if stopped earlier, it must be closed.
 
     Args:
         connection: authenticated and idle; TLS or not. Its read timeout bounds every wait for bytes.
@@ -89,11 +89,11 @@ class ResultStream:
         where: what it reads, for errors, such as a table's name.
 
     Attributes:
-        columns: what the rows consist of.
+        columns: the columns of the rows.
 
     Raises (here and in `read`):
-        TableChanged: see there.
-        SourceUnavailable: the connection broke, the statement was killed or ran out of its time; try again.
+        DefinitionChanged: see there.
+        SourceUnavailable: the connection broke, or the statement was killed or exceeded its time limit; retryable.
         SourceError: the server refuses the statement.
     """
 
@@ -112,11 +112,11 @@ class ResultStream:
         self._state[protocol.SEQUENCE] = sequence
 
     def __iter__(self) -> Iterator[RowPackets]:
-        """All packets that are left. Raises as `read`."""
+        """Iterate over the remaining packets. Raises as `read`."""
         return iter(self.read, None)
 
     def read(self) -> RowPackets | None:
-        """The next rows, a buffer full of them if there are as many; None when the result is complete.
+        """Return the next rows, a full buffer if there are as many; None when the result is complete.
 
         Blocks while the server sends nothing, at most for the connection's read timeout.
         """
@@ -147,7 +147,7 @@ class ResultStream:
         return int(statement)
 
     def _execute(self) -> tuple[tuple[ResultColumn, ...], int]:
-        """The columns of the rows, and the sequence number of the first row's packet."""
+        """Execute the statement; returns the columns and the sequence number of the first row's packet."""
         body = struct.pack("<IBI", self._statement, _NO_CURSOR, 1)
         self._driver._execute_command(COMMAND.COM_STMT_EXECUTE, body)
         count = self._driver._read_packet().read_length_encoded_integer()
@@ -166,7 +166,7 @@ class ResultStream:
         return int(found)
 
     def _receive(self) -> None:
-        """The received bytes, at least one; at first those that the driver has received already."""
+        """Receive at least one byte; first those that the driver has already received."""
         room = memoryview(self._buffer.data)[self._filled : len(self._buffer) - _SLACK]
         try:
             if self._drained:
@@ -182,7 +182,7 @@ class ResultStream:
         self._filled += got
 
     def _keep_rest(self) -> None:
-        """Move what was not handed on to the start of the buffer."""
+        """Move the rest that was not returned yet to the start of the buffer."""
         at = int(self._state[protocol.AT])
         if at:
             rest = self._filled - at
@@ -190,7 +190,7 @@ class ResultStream:
             self._filled, self._state[protocol.AT] = rest, 0
 
     def _grow(self) -> None:
-        """Twice the buffer, for a row that does not fit."""
+        """Double the buffer, for a row that does not fit."""
         longer = np.empty(2 * (len(self._buffer) - _SLACK) + _SLACK, np.uint8)
         longer[: self._filled] = self._buffer[: self._filled]
         self._buffer = longer
@@ -202,7 +202,7 @@ class ResultStream:
             raise self._error(error) from error
 
     def _refusal(self) -> Exception:
-        """The error at the head of the buffer."""
+        """Return the error at the head of the buffer."""
         if self._state[protocol.ENDED] == protocol.REFUSED:
             size = int.from_bytes(self._buffer[:3].tobytes(), "little")
             try:
@@ -212,7 +212,7 @@ class ResultStream:
         return SourceError("the server's answer is no result of a statement", where=self._where)
 
     def _error(self, error: Exception) -> Exception:
-        """Ours for the driver's."""
+        """Convert an error of the driver to one of ours."""
         if isinstance(error, TimeoutError):
             return SourceUnavailable("the server sent no row in time", where=self._where)
         code = error.args[0] if isinstance(error, pymysql.err.MySQLError) and error.args else 0

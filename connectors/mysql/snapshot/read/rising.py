@@ -1,4 +1,4 @@
-"""Rows of chunks in rising order, whatever the places in the log are at which they are read. Executor."""
+"""Keeps rows of chunks in rising order, whatever the log positions at which they are read. Executor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS = frozenset({Stream.SNAPSHOT_ROWS})
 
 
 class Rising:
-    """Keeps (sequence, row) rising from chunk to chunk: on a quiet server two of them stand at one position."""
+    """Keeps (sequence, row) rising from chunk to chunk: on a quiet server two chunks may have the same position."""
 
     def __init__(self) -> None:
         self._last: dict[TableId, tuple[int, int]] = {}
@@ -26,9 +26,10 @@ class Rising:
     def blocks(
         self, blocks: Generator[ChangeBlock, None, ChunkReport], least: int, number: int
     ) -> Generator[ChangeBlock, None, ChunkReport]:
-        """A chunk's blocks. Raises SourceUnavailable when the view stands before `least`.
+        """Yield a chunk's blocks. Raises SourceUnavailable when the view is from before `least`.
 
-        MariaDB sends a transaction to readers of its log a moment before views show it; such a view is too old by one.
+        MariaDB sends a transaction to readers of its log a moment before views show it; such a view is one transaction
+        behind.
         """
         shift = 0
         crash_point("before-chunk", number)

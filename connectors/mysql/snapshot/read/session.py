@@ -1,7 +1,7 @@
-"""The two sessions that read a chunk: one holds the view of the data, the other asks the server beside it.
+"""The two sessions that read a chunk: one holds the view of the data, the other runs all other queries.
 
-A view's session sees information_schema as it was when the view was opened (MySQL), so what has to be known of now is
-asked in the other one.
+The session of a view sees information_schema as it was when the view was opened (MySQL), so queries about the current
+state go through the other one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import ServerInfo, gtids_at, query, server_info, where_of
 
 LONGEST_WAIT_S: Final = 3600.0
-"""For the next bytes of a result: a filter may leave out many rows before one that is sent."""
+"""Maximum wait for the next bytes of a result: a filter may skip many rows before one that is sent."""
 _READER: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
     "lock_wait_timeout = {lock_wait_s}, sql_select_limit = 18446744073709551615, sql_big_selects = 1"
 )
-"""Values as stored, no limit of rows, long time-outs for a reader that pauses, a short one for locks."""
+"""Returns values as stored, without a row limit; long timeouts for a reader that pauses, a short one for locks."""
 _TIME_LIMITS: Final = {"mysql": ("max_execution_time", (5, 7, 8)), "mariadb": ("max_statement_time", (10, 1, 1))}
-"""The variable that ends statements after a time, and the first version that has it."""
+"""The variable that limits the time of statements, and the first version that has it."""
 _PREPARED_DENIED: Final = ("1401", "1227")
 _ENGINE: Final = (
     "SELECT t.ENGINE, t.TABLE_TYPE, e.TRANSACTIONS FROM information_schema.TABLES t "
@@ -40,14 +40,14 @@ class ChunkSessions:
     """Opens both sessions. Executor; for one chunk at a time.
 
     Args:
-        connect: makes a session in UTC without sql_mode, as `server.connection.connect` does.
+        connect: opens a session in UTC without sql_mode, as `server.connection.connect` does.
         lock_wait_s: how long to wait for the table while it is being altered.
 
     Attributes:
         reader: for the view and the SELECT.
         side: for everything else.
         info: the server.
-        definition: reads a table's definition as of now.
+        definition: reads a table's current definition.
 
     Raises SourceError and SourceUnavailable.
     """
@@ -73,8 +73,8 @@ class ChunkSessions:
             raise
 
     def close(self) -> None:
-        """End both sessions, and a statement of the reader that is still being answered, without waiting for it."""
-        reader: Any = self.reader  # PyMySQL's stubs leave the type out
+        """Close both sessions, and kill a statement of the reader that is still running, without waiting for it."""
+        reader: Any = self.reader  # untyped in PyMySQL's stubs
         with suppress(SourceError):
             if reader.open:
                 query(self.side, f"KILL {int(reader.thread_id())}")
@@ -83,17 +83,17 @@ class ChunkSessions:
                 _drop(connection)
 
     def give_up_view(self) -> None:
-        """End the reader's transaction: the server may forget old versions of rows and alter the table."""
+        """End the reader's transaction, so that the server may purge old row versions and alter the table."""
         query(self.reader, "ROLLBACK")
 
     def end_of_log(self) -> LogPosition:
-        """How far the log is written. What is before that may not be committed yet."""
+        """Return the end of the written log. Transactions before it may not be committed yet."""
         new = not self.info.mariadb and self.info.version_number >= (8, 2, 0)
         row = query(self.side, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")[0]
         return LogPosition(str(row[0]), int(row[1]))
 
     def events_from(self, at: LogPosition) -> list[tuple[str, int]]:
-        """MariaDB: types and end positions of the next few events of a log file; none where the log ends there."""
+        """MariaDB: return types and end positions of the next few events of a log file; none at the end of the log."""
         end = self.end_of_log()
         if (end.file, end.position) <= (at.file, at.position) or end.file != at.file:
             return []
@@ -101,21 +101,22 @@ class ChunkSessions:
         return [(str(row[2]), int(row[4])) for row in rows]
 
     def gtids_underway(self) -> str:
-        """MySQL: transactions that have a GTID and are not committed yet."""
+        """MySQL: return transactions that have a GTID and are not committed yet."""
         return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_owned")[0][0])
 
     def gtids_done(self) -> str:
-        """MySQL: transactions that are committed, and visible to every view opened from now on."""
+        """MySQL: return transactions that are committed, and visible to every view opened from now on."""
         return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_executed")[0][0])
 
     def gtids_at(self, position: LogPosition) -> str:
-        """MariaDB: the GTID position at a place in the log."""
+        """MariaDB: return the GTID position at a log position."""
         return gtids_at(self.side, position.file, position.position)
 
     def prepared(self) -> bool:
-        """Whether XA transactions are prepared. Raises SourceError when the account may not ask and there may be some.
+        """Return whether XA transactions are prepared.
 
-        An account without XA_RECOVER_ADMIN learns only whether any was prepared since the server's start.
+        Raises SourceError if there may be some that the account may not see. An account without XA_RECOVER_ADMIN learns
+        only whether any was prepared since the server's start.
         """
         try:
             return bool(query(self.side, "XA RECOVER"))
@@ -134,7 +135,7 @@ class ChunkSessions:
             ) from error
 
     def check_engine(self, table: TableId) -> bool:
-        """Whether the table keeps versions of its rows (MariaDB). Raises SourceError for engines without views."""
+        """Return whether the table keeps row versions (MariaDB). Raises SourceError for engines without views."""
         rows = query(self.side, _ENGINE, (table.database, table.table))
         if not rows:
             return False
@@ -145,39 +146,39 @@ class ChunkSessions:
 
 
 class SessionPool:
-    """Keeps a chunk's sessions for the next one that the same task reads. Close it at the end."""
+    """Keeps a chunk's sessions for the next chunk of the same task. Close it at the end."""
 
     def __init__(self) -> None:
         self._idle: ChunkSessions | None = None
 
     def acquire(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> ChunkSessions:
-        """The kept sessions, else new ones; the caller's until it puts them back. Raises as `ChunkSessions`."""
+        """Return the kept sessions, else new ones; the caller owns them until `release`. Raises as `ChunkSessions`."""
         kept, self._idle = self._idle, None
         return kept or ChunkSessions(connect, lock_wait_s)
 
     def release(self, sessions: ChunkSessions) -> None:
-        """Keep sessions that wait for nothing. Raises SourceUnavailable when they turn out to be broken."""
+        """Keep idle sessions. Raises SourceUnavailable if they turn out to be broken."""
         sessions.give_up_view()
         self.close()
         self._idle = sessions
 
     def close(self) -> None:
-        """End what is kept."""
+        """Close the kept sessions."""
         kept, self._idle = self._idle, None
         if kept is not None:
             kept.close()
 
 
 def _wait_longer(connection: Any) -> None:
-    """Let a SELECT take its time before the first row; probes tell of a network that is gone."""
+    """Allow a SELECT a long time before the first row; keep-alive probes detect a broken network."""
     connection._read_timeout = LONGEST_WAIT_S
-    if hasattr(socket, "TCP_KEEPIDLE"):  # Linux; elsewhere the system's own, longer times hold
+    if hasattr(socket, "TCP_KEEPIDLE"):  # Linux; elsewhere the system's longer defaults apply
         for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4)):
             connection._sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _drop(connection: Any) -> None:
-    """End the connection without the COM_QUIT that `close` sends."""
+    """Close the connection without the COM_QUIT that `close` sends."""
     connection._force_close()
 
 

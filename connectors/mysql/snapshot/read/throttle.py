@@ -1,4 +1,4 @@
-"""Keeps a reader at so many rows a second."""
+"""Limits the rows per second of a reader."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Callable
 from typing import Final
 
 BURST_S: Final = 0.2
-"""A reader that was held up, by a slow sink for instance, may make up for so much of the time."""
+"""Burst allowance in seconds, for a reader held up by a slow sink for instance."""
 
 
 class Throttle:
-    """A token bucket that begins empty: over any time no more rows than the rate allows, and `BURST_S` of them. One for
-    all that a task reads; not thread safe.
+    """A token bucket that begins empty.
+
+    Over any time it allows no more rows than the rate, plus `BURST_S` of them. One for everything that a task reads;
+    not thread-safe.
 
     Args:
-        rows_per_second: None or 0 does not limit.
+        rows_per_second: None or 0 for no limit.
         clock, sleep: monotonic seconds; for tests.
     """
 
@@ -29,7 +31,7 @@ class Throttle:
         self._tokens, self._at = 0.0, clock()
 
     def acquire(self, rows: int) -> None:
-        """Count `rows` rows that were handed on; returns when the rate allows the next ones."""
+        """Count `rows` returned rows; blocks until the rate allows the next ones."""
         if not self._rate:
             return
         now = self._clock()

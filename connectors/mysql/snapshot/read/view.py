@@ -1,17 +1,19 @@
-"""A consistent view of one table, and where in the log it stands: opened without a lock, in a millisecond.
+"""Opens a consistent view of one table, and determines its position in the log: without a lock, in a millisecond.
 
-Everything in the log before `low` is in the view, nothing behind `high` is; what lies between may be or not. The end of
-the log that a server shows has transactions that are written to it and not committed yet, so `low` takes some care:
+Everything in the log before `low` is in the view, nothing after `high` is; changes in between may be in it or not. The
+end of the log that a server reports includes transactions that are written but not committed yet, so `low` is
+determined as follows:
 
 - MySQL with GTIDs: `low` is the end of the log once every transaction that had a GTID then and was not committed
-  (gtid_owned) is committed (gtid_executed). A transaction gets its GTID before it is written to the log and gives it up
-  after it is committed. Where a replica works on a long transaction, that would take long; then `low` is a GTID set.
+(gtid_owned) is committed (gtid_executed). A transaction gets its GTID before it is written to the log and releases it
+after it is committed. On a replica applying a long transaction that would take long; then `low` is a GTID set.
 - MySQL without GTIDs: `low` is an end of the log noted a while ago (`margin_s`); no commit takes that long.
-- MariaDB says where in the log a view stands (binlog_snapshot_position), so `low` and `high` are one.
-- XA transactions count in the log from when they are prepared: none may be prepared and not ended.
+- MariaDB reports the log position of a view (binlog_snapshot_position), so `low` equals `high`.
+- XA transactions are in the log from their prepare on: none may be prepared and unfinished.
 
-The table's metadata lock, which every SELECT takes until its transaction ends, keeps its definition; that one is
-compared with the expected one, and a statement between `low` and `high` that names the table makes the view useless.
+The table's metadata lock, which every SELECT holds until its transaction ends, protects the definition. That definition
+is compared with the expected one, and a statement between `low` and `high` that names the table makes the view
+unusable.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ _COMMIT_S: Final = 1.0
 _COMMIT_PAUSE_S: Final = 0.01
 _XA_S: Final = 60.0
 _NOTE_OLD_S: Final = 30.0
-"""A noted end of the log that is older would make the window long."""
+"""Age in seconds beyond which a noted end of the log is not used, as it would make the window long."""
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TAG: Final = re.compile(r":([a-z_][a-z0-9_]*)")
 _OWNED: Final = re.compile(r":(\d+)#")
 
 
 class TableAltered(Exception):
-    """The table is not as its schema history says: the log behind `position` or before it tells how it changed."""
+    """The table differs from its schema history: the log before or after `position` contains the change."""
 
     def __init__(self, reason: str, position: LogPosition) -> None:
         super().__init__(reason)
@@ -53,14 +55,14 @@ class TableAltered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A transaction of `ChunkSessions.reader` that shows a table as of one moment.
+    """A transaction of `ChunkSessions.reader` that shows a table at one moment.
 
     Attributes:
-        low: everything before it is in the view; None when only `gtids` says so.
-        high: nothing behind it is.
+        low: everything before it is in the view; None when `gtids` is used instead.
+        high: nothing after it is in the view.
         gtids: transactions that are in the view; None when the server has no GTIDs.
-        opened_ms: when, milliseconds since the epoch.
-        versioned: the table keeps old versions of its rows (MariaDB), which the log has, too.
+        opened_ms: time of opening, milliseconds since the epoch.
+        versioned: the table keeps old row versions (MariaDB), which are in the log, too.
     """
 
     low: LogPosition | None
@@ -80,17 +82,17 @@ def open_view(
     retry: RetryPolicy = RETRY,
     is_old: Callable[[LogPosition], bool] = lambda at: False,
 ) -> View:
-    """Open a view in the reader session; one that is open is given up. Executor.
+    """Open a view in the reader session; releases the previous one. Executor.
 
     Args:
-        table: as the schema history has it.
+        table: its definition in the schema history.
         note: an earlier end of the log, `file`, `position` and `at_ms`; or empty.
-        margin_s: how old a noted end of the log has to be, without GTIDs.
-        is_old: whether a place lies before what was read of the log.
+        margin_s: minimum age of a noted end of the log, without GTIDs.
+        is_old: whether a position lies before what was read of the log.
 
     Raises:
-        TableAltered: the table is gone or defined otherwise.
-        SourceUnavailable: a lock or a prepared transaction is in the way, or the connection is gone; try again.
+        TableAltered: the table is deleted or has another definition.
+        SourceUnavailable: blocked by a lock or a prepared transaction, or the connection is lost; retryable.
         SourceError: the table's engine has no views.
     """
     sessions.give_up_view()
@@ -111,7 +113,7 @@ def open_view(
 def _low(
     sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
 ) -> tuple[LogPosition | None, str | None]:
-    """The position and the transactions that a view opened from now on has; MariaDB needs neither."""
+    """Return the position and the transactions contained in every view opened from now on; MariaDB needs neither."""
     pauses = Backoff(replace(retry, timeout_s=min(_XA_S, retry.timeout_s)), "opening a view")
     waiting = True
     while waiting:
@@ -131,7 +133,7 @@ def _low(
 
 
 def _committed(sessions: ChunkSessions, retry: RetryPolicy) -> tuple[LogPosition | None, str]:
-    """The end of the log, and the transactions committed when all before that end are."""
+    """Return the end of the log and the committed transactions, once all transactions before that end are committed."""
     end = sessions.end_of_log()
     underway = owned(sessions.gtids_underway())
     pause_s = _COMMIT_PAUSE_S
@@ -145,7 +147,7 @@ def _committed(sessions: ChunkSessions, retry: RetryPolicy) -> tuple[LogPosition
 
 
 def owned(text: str) -> GtidSet:
-    """The GTIDs in @@GLOBAL.gtid_owned: `uuid[:tag]:number#thread:...`, the next source without a separator.
+    """Parse @@GLOBAL.gtid_owned: `uuid[:tag]:number#thread:...`, the next source without a separator.
 
     Format: MySQL `sql/rpl_gtid.h`, Owned_gtids::to_string.
     """
@@ -163,7 +165,7 @@ def owned(text: str) -> GtidSet:
 def _log_end_before(
     sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
 ) -> LogPosition:
-    """An end of the log from at least `margin_s` ago."""
+    """Return an end of the log from at least `margin_s` ago."""
     age_s = clock() - note["at_ms"] / 1000 if note else 0.0
     if note and margin_s <= age_s <= _NOTE_OLD_S:
         return LogPosition(note["file"], note["position"])
@@ -191,11 +193,11 @@ def behind_checkpoints(
     events_from: Callable[[LogPosition], Sequence[tuple[str, int]]],
     is_old: Callable[[LogPosition], bool],
 ) -> LogPosition:
-    """The place of a MariaDB view, moved no further than to where it is not old any more, over events that are no
-    change: the server writes checkpoints of its log beside commits, and where one came just before a commit was noted,
-    views stand before it until the next commit.
+    """Move the position of a MariaDB view forward over log checkpoints, only as far as needed for it not to be old.
 
-    `events_from` gives the types and end positions of the next few events.
+    The server writes checkpoints of its log concurrently with commits. If one came just before a commit was noted,
+    views are positioned before it until the next commit. `events_from` returns the types and end positions of the next
+    few events.
     """
     for kind, end in events_from(at) if is_old(at) else ():
         if kind != "Binlog_checkpoint":
@@ -207,7 +209,7 @@ def behind_checkpoints(
 
 
 def _lock(sessions: ChunkSessions, table: MySqlTable) -> None:
-    """Take the table's metadata lock, then compare its definition in the session that sees it as of now."""
+    """Take the table's metadata lock, then compare its definition in the session that sees the current one."""
     try:
         query(sessions.reader, f"SELECT 1 FROM {quoted(table.id.database, table.id.table)} LIMIT 0")
     except SourceError as error:

@@ -1,4 +1,4 @@
-"""Loads the kernels that read results, by reading two rows; compiles them where no cached code fits this machine."""
+"""Loads the kernels that read results, by reading two rows; compiles them if no cached code fits this machine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SLACK = 64
 
 
 def warm_kernels(*, snapshots: bool) -> None:
-    """Load what decodes the log, and what reads chunks where there are `snapshots`."""
+    """Load the kernels that decode the log and, with `snapshots`, those that read chunks."""
     warm_decoder()
     if snapshots:
         warm_snapshot_kernels()
 
 
 def warm_snapshot_kernels() -> int:
-    """Split and read; returns the rows seen, two. Executor; a repeat costs nothing."""
+    """Split and read two rows; returns their number. Executor; a repeat is free."""
     answer = b"".join(
         len(body).to_bytes(3, "little") + bytes([number]) + body for number, body in enumerate((_ROW, _ROW, _END))
     )

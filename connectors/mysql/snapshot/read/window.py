@@ -1,8 +1,8 @@
-"""The rows of one table that changed while a view was opened: read from the log, each key's last image kept.
+"""The rows of one table that changed while a view was opened, read from the log; keeps the last image of each key.
 
 The window is about a millisecond long, so it holds few rows. A row of the view whose key is in it may be older or newer
-than the change, so it is left out; the last image takes its place. Keys are compared as stored: a row of the view that
-was changed in the window is there with exactly the key that the log names before or after the change.
+than the change, so it is skipped and replaced by the last image. Keys are compared as stored: a row of the view that
+changed in the window has exactly the key that the log names before or after the change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GONE: Final = frozenset({RowKind.UPDATE_BEFORE, RowKind.DELETE})
 
 
 class Unusable(Exception):
-    """The window cannot be merged with the view: open another one."""
+    """The window cannot be merged with the view; open another one."""
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ class Window:
     """The changes of a table between two positions.
 
     Attributes:
-        key: names of the columns that tell rows apart; empty when none do.
-        gtids: transactions in it, as (`uuid[:tag]`, first, last).
+        key: names of the columns that identify a row; empty without a key.
+        gtids: transactions in the window, as (`uuid[:tag]`, first, last).
         images: rows seen, before and after images.
     """
 
@@ -58,7 +58,7 @@ class Window:
     _values: list[Any] = field(default_factory=list)
 
     def add(self, block: ChangeBlock, most: int) -> None:
-        """The next changes. Raises Unusable when rows cannot be told apart, or are more than `most`."""
+        """Add changes. Raises Unusable when rows cannot be identified, or are more than `most`."""
         self.images += len(block)
         if self.images > most:
             raise Unusable(f"more than {most} rows changed")
@@ -76,7 +76,7 @@ class Window:
                 self._last[key] = (number, row)
 
     def close(self) -> None:
-        """No changes follow."""
+        """Finish the window: no changes follow."""
         if self._blocks:
             rows, columns = self._blocks[0].rows, map(set, zip(*self._touched, strict=True))
             self._values = [
@@ -85,13 +85,13 @@ class Window:
             ]
 
     def gtids_behind(self, gtids: str | None) -> str | None:
-        """The transactions done at the window's end, when `gtids` were at its start."""
+        """Return the transactions committed at the window's end, given those at its start."""
         if gtids is None or not self.gtids:
             return gtids
         return str(GtidSet.parse(gtids).add_all(self.gtids))
 
     def without(self, rows: pa.RecordBatch) -> Any:
-        """bool[n]: which rows of the view stay; None when all do."""
+        """Return bool[n]: the rows of the view to keep; None to keep all."""
         if not self._values:
             return None
         hit = None
@@ -107,7 +107,7 @@ class Window:
         return None if keep.all() else keep
 
     def last_images(self) -> Iterator[pa.RecordBatch]:
-        """The rows that are there at the window's end, in parts."""
+        """Yield the rows that exist at the window's end, in parts."""
         rows: dict[int, list[int]] = {}
         for number, row in self._last.values():
             rows.setdefault(number, []).append(row)
@@ -116,12 +116,12 @@ class Window:
 
 
 def keys_of(rows: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """The values of some columns, row by row; dates and times as numbers."""
+    """Iterate over the values of some columns, row by row; dates and times as numbers."""
     return zip(*(_plain(rows.column(name)).to_pylist() for name in names), strict=True)
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Dates and times as the integers they are stored as."""
+    """Convert dates and times to the integers they are stored as."""
     if pa.types.is_date32(values.type):
         return values.view(pa.int32())
     temporal = pa.types.is_timestamp(values.type) or pa.types.is_duration(values.type)
@@ -136,13 +136,14 @@ def read_window(
     settings: ReadSettings,
     count: Count,
 ) -> Window:
-    """The window from where the stream begins up to `high`; closes the stream. Executor.
+    """Read the window from the beginning of the stream up to `high`; closes the stream. Executor.
 
     Args:
-        key: columns that tell rows apart.
-        count: told about values that were changed by the rules.
+        key: columns that identify a row.
+        count: receives values changed by the rules.
 
-    Raises Unusable as `Window.add`, and when the table was altered in it; otherwise as the stream and the decoder.
+    Raises Unusable as `Window.add`, and when the table was altered in the window; otherwise as the stream and the
+    decoder.
     """
     window, known = Window(key), {table.id: table}
     decoder = Decoder(known, captures=known.__contains__, count=count, rules=settings.rules)
@@ -162,7 +163,7 @@ def read_window(
 def buffers_until(
     stream: BinlogStream, high: LogPosition, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[ReceiveBuffer]:
-    """The log up to `high`. Raises SourceUnavailable when it does not come within SILENCE_S."""
+    """Yield the log up to `high`. Raises SourceUnavailable when it does not arrive within SILENCE_S."""
     deadline = clock() + SILENCE_S
     last_file = file_number(high.file)
     while True:
@@ -190,7 +191,7 @@ def buffers_until(
 
 
 def names_table(buffer: ReceiveBuffer, table: MySqlTable) -> bool:
-    """Whether a statement in the buffer may have altered the table, or voids rows."""
+    """Return whether a statement in the buffer may have altered the table, or voids rows."""
     for index in np.flatnonzero((buffer.type == events.QUERY) & (buffer.query_kind >= events.OTHER)).tolist():
         text = parse_query(buffer, index).sql.casefold()
         if text.startswith("xa "):

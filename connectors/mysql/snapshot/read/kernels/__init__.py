@@ -1,6 +1,6 @@
-"""Numba kernels over result sets of the binary protocol. As with `connectors.mysql.kernels`: checked bounds, codes.
+"""Numba kernels for result sets of the binary protocol, with the rules of `connectors.mysql.kernels`.
 
-Their compiled code has a cache folder of its own, so an edit here does not compile the log's kernels anew.
+Their compiled code has its own cache folder, so an edit here does not recompile the log's kernels.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Splits the bytes of a result set into the packets of its rows.
 
-A packet is a 3-byte length, a sequence number and that many bytes; one of 16 MB - 1 goes on in the next one (MySQL
+A packet is a 3-byte length, a sequence number and that many bytes; one of 16 MB - 1 continues in the next one (MySQL
 "Protocol Basics: Packets"). A row of the binary protocol begins with a zero byte, the end of the result with 0xfe (and
 is shorter than 9 bytes), an error with 0xff. All arguments are addresses and numbers; states: see `protocol`.
 """
@@ -19,7 +19,10 @@ _LONGEST = 0xFFFFFF
 
 @kernel
 def _shift(to: Int, source: Int, size: Int) -> None:
-    """Copy bytes to a lower address; the places may overlap, since every load comes before the store that meets it."""
+    """Copy bytes to a lower address.
+
+    The ranges may overlap: every load precedes the store that overwrites its source.
+    """
     i = np.int64(0)
     while size - i >= 8:
         poke64(to + i, peek64(source + i))
@@ -31,10 +34,10 @@ def _shift(to: Int, source: Int, size: Int) -> None:
 
 @kernel
 def _join(begin: Int, limit: Int, state: Int) -> Int:
-    """Join the parts of a long packet at address `begin`: move them together behind its first header.
+    """Join the parts of a long packet at address `begin` behind its first header.
 
-    Returns the bytes of the joined packet and leaves AT, as an address, behind the last part; -1 when not all of it is
-    there, -2 when the parts are out of sequence.
+    Returns the length of the joined packet and sets AT to the address after the last part; -1 when it is incomplete, -2
+    when the parts are out of sequence.
     """
     at, parts = begin, np.int64(0)
     sequence = peek64(state + 8 * protocol.SEQUENCE)
@@ -66,10 +69,10 @@ def _join(begin: Int, limit: Int, state: Int) -> Int:
 
 @kernel
 def split_packets(source: Int, filled: Int, state: Int, starts: Int, ends: Int, count: Int, capacity: Int) -> Int:
-    """Enter the whole rows from offset AT on as entries `count` up to `capacity`; returns how many there are then.
+    """Enter the complete rows from offset AT on as entries `count` up to `capacity`; returns the new number of entries.
 
-    source: address of the buffer. filled: bytes in it. starts, ends: int64 offsets of the rows' bytes. A long packet's
-    parts are joined in place. ENDED says whether the result is over; entries before that are good.
+    source: address of the buffer. filled: bytes in it. starts, ends: int64 offsets of the rows' bytes. The parts of a
+    long packet are joined in place. ENDED says whether the result has ended; entries before that are valid.
     """
     limit = source + filled
     while count < capacity and peek64(state + 8 * protocol.ENDED) == protocol.GOING:

@@ -1,8 +1,8 @@
-"""Words shared by the result readers (Python) and their kernels: operations, states, codes.
+"""Constants shared by the result readers (Python) and their kernels: operations, states, codes.
 
 Columns are described by the `ops.COLUMN` records of the log's decoder, so both fill the same arenas. Of a record's
 fields the kernels here use: op, need (bytes of a value of fixed size on the wire), b (bytes to pad BITS to), c (digits
-after the point), width, and the places.
+after the point), width, and the addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ YEAR: Final = 4
 YEAR2: Final = 5
 """MariaDB's YEAR(2): two bytes with the last two digits of a year from 1970 on."""
 BOOLEAN: Final = 6
-"""One byte, not 0 is true."""
+"""One byte; any value but 0 is true."""
 # From here on values begin with their length.
 DATE: Final = 7
 MOMENT: Final = 8
@@ -34,7 +34,7 @@ DECIMAL128: Final = 12
 # From here on: variable length.
 BYTES: Final = 13
 BITS: Final = 14
-"""[-, bytes]: zero bytes are added in front up to that."""
+"""[-, bytes]: padded with leading zero bytes to this length."""
 DECIMAL_TEXT: Final = 15
 FLOATS: Final = 16
 
@@ -42,16 +42,16 @@ FLOATS: Final = 16
 AT: Final = 0
 """Offset of the next packet."""
 SEQUENCE: Final = 1
-"""Sequence number that it must have."""
+"""Sequence number that the next packet must have."""
 ENDED: Final = 2
-"""0, or why the result is over: see below."""
+"""0, or the reason why the result ended: see below."""
 SPLIT_STATE: Final = 3
 
 GOING: Final = 0
 END: Final = 1
-"""An end-of-result packet came; AT is behind it."""
+"""An end-of-result packet; AT is behind it."""
 REFUSED: Final = 2
-"""An error packet came; AT is at it."""
+"""An error packet; AT is at it."""
 NO_PACKET: Final = 3
 """Bytes that cannot be a packet of a result; AT is at them."""
 
@@ -59,9 +59,9 @@ NO_PACKET: Final = 3
 ROWS: Final = 0
 """Rows in the arena."""
 FAULT_COLUMN: Final = 1
-"""Where reading stopped: column, or -1."""
+"""Column at which reading stopped, or -1."""
 FAULT_AT: Final = 2
-"""Offset in the buffer of the value at fault, before its length."""
+"""Offset in the buffer of the faulty value, before its length."""
 ROW_STATE: Final = 3
 
 # Return codes of the row reader.

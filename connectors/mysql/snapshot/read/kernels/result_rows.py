@@ -1,4 +1,4 @@
-"""The row reader: rows of a result set in the binary protocol to column buffers, no Python per row or value.
+"""The row reader: converts rows of a binary protocol result set to column buffers, with no Python per row or value.
 
 A row is a zero byte, a bitmap of its NULLs that begins with two unused bits, then the values without gaps: numbers in
 their own size, everything else behind its length (MySQL "Binary Protocol Resultset Row"). Every read is checked against
@@ -53,7 +53,7 @@ _NUMBERS, _TIMES = offset(HEAD, "rows"), offset(HEAD, "times")
 
 @kernel
 def _undo(nulls: Int, row: Int, columns: Int, layout: Int) -> None:
-    """Take back the first `columns` columns of a row that did not fit. nulls: address of its NULL bitmap."""
+    """Undo the first `columns` columns of a row that did not fit. nulls: address of its NULL bitmap."""
     for c in range(columns):
         column = layout + c * _SIZE
         width = peek64(column + _WIDTH)
@@ -73,7 +73,7 @@ def _undo(nulls: Int, row: Int, columns: Int, layout: Int) -> None:
 
 @kernel
 def _fixed(op: Int, at: Int, row: Int, values: Int) -> None:
-    """A number that is not among the most frequent ones."""
+    """Read a number of one of the less frequent types."""
     if op == protocol.INT16:
         poke16(values + 2 * row, peek16(at))
     elif op == protocol.YEAR:
@@ -88,7 +88,7 @@ def _fixed(op: Int, at: Int, row: Int, values: Int) -> None:
 
 @kernel
 def _stamp(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> Int:
-    """A date or time. Returns a code."""
+    """Read a date or time. Returns a code."""
     if op == protocol.MOMENT:
         value = moment_of(at, size)
     elif op == protocol.DATE:
@@ -111,7 +111,7 @@ def _stamp(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> I
 
 @kernel
 def _bit(at: Int, size: Int, row: Int, values: Int) -> None:
-    """BIT(1): true when any bit is set."""
+    """Read a BIT(1): true when any bit is set."""
     some = np.int64(0)
     for i in range(size):
         some |= peek8(at + i)
@@ -122,7 +122,7 @@ def _bit(at: Int, size: Int, row: Int, values: Int) -> None:
 
 @kernel
 def _varying(op: Int, at: Int, size: Int, row: Int, column: Int) -> Int:
-    """A value of variable length. Returns a code."""
+    """Read a value of variable length. Returns a code."""
     to = peek64(column + _DATA_AT)
     room = peek64(column + _DATA_END) - to
     if op == protocol.DECIMAL_TEXT:
@@ -148,7 +148,7 @@ def _varying(op: Int, at: Int, size: Int, row: Int, column: Int) -> Int:
 
 @kernel
 def _sized(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> Int:
-    """A value behind its length. Returns a code."""
+    """Read a value behind its length. Returns a code."""
     if op < protocol.BIT:
         return _stamp(op, at, size, row, column, strict)
     if op >= protocol.BYTES:
@@ -166,7 +166,7 @@ def _sized(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> I
 
 @kernel
 def _length_size(first: Int) -> Int:
-    """Bytes of a length that begins with `first` (251..255), behind that byte; 0 for no length."""
+    """Return the number of bytes of a length after its first byte `first` (251..255); 0 if it is not a length."""
     if first == 252:
         return np.int64(2)
     if first == 253:
@@ -176,7 +176,10 @@ def _length_size(first: Int) -> Int:
 
 @kernel
 def _read_row(at: Int, end: Int, row: Int, columns: Int, layout: Int, strict: Int, source: Int, state: Int) -> Int:
-    """One row at addresses at..end to row `row` of the arena. Returns a code; what was written of it is undone."""
+    """Read the row at addresses at..end into row `row` of the arena.
+
+    Returns a code; on failure, partial writes are undone.
+    """
     nulls = at + 1
     pos = nulls + (columns + 9 >> 3)
     if pos > end:
@@ -252,14 +255,14 @@ def read_rows(
     strict: Int,
     state: Int,
 ) -> Int:
-    """Read rows `first` up to `last` of `starts`, `ends` into an open arena behind the rows it has.
+    """Read rows `first` up to `last` of `starts`, `ends` into an open arena, behind its existing rows.
 
-    source: address of the buffer, which is readable for 64 bytes behind the last row. layout: COLUMN records; head: a
-    HEAD record; capacity: rows that fit. sequence, time: what every row gets; number: of the arena's first row.
-    strict: 1 when an invalid date is a fault.
+    source: address of the buffer, readable for 64 bytes behind the last row. layout: COLUMN records; head: a HEAD
+    record; capacity: rows that fit. sequence, time: the same for every row; number: of the arena's first row. strict: 1
+    when an invalid date is a fault.
 
-    Returns DONE, FULL (state says how many rows are in; go on with a new arena), or CORRUPT, INVALID_DATE or
-    ODD_VECTOR, whose column and place are in the state.
+    Returns DONE, FULL (state has the number of rows read; continue with a new arena), or CORRUPT, INVALID_DATE or
+    ODD_VECTOR, whose column and offset are in the state.
     """
     row = peek64(state + 8 * protocol.ROWS)
     for entry in range(first, last):

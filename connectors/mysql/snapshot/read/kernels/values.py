@@ -1,8 +1,8 @@
 """Values of the binary protocol: dates and times as fields, decimals as text.
 
 Formats: MySQL "Binary Protocol Value": a date is year (2), month, day; a moment adds hour, minute, second and
-microseconds (4); a time is sign, days (4), hour, minute, second, microseconds (4). Trailing parts that are zero are
-left out: the length says how many. at: address behind the length; size: the length.
+microseconds (4); a time is sign, days (4), hour, minute, second, microseconds (4). Trailing zero parts are omitted, as
+the length shows. at: address behind the length; size: the length.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from connectors.shared.kernels.kernel_types import Int
 from connectors.shared.kernels.memory import peek8, peek16, peek32, poke8, poke64
 
 BROKEN = INVALID - 1
-"""Bytes that are no value."""
+"""Result for bytes that are not a value."""
 DECIMAL_ROOM = 68
-"""Room that `decimal_text` needs."""
+"""Bytes that `decimal_text` may write."""
 
 _SECOND = 1_000_000
 _LOW = 0xFFFFFFFF
@@ -27,7 +27,7 @@ _MINUS, _POINT, _ZERO = 45, 46, 48
 
 @kernel
 def date_of(at: Int, size: Int) -> Int:
-    """Days since the epoch, INVALID for dates no calendar has, or BROKEN."""
+    """Return days since the epoch, INVALID for invalid dates, or BROKEN."""
     if size == 0:
         return INVALID
     if size != 4 and size != 7 and size != 11:
@@ -37,7 +37,7 @@ def date_of(at: Int, size: Int) -> Int:
 
 @kernel
 def moment_of(at: Int, size: Int) -> Int:
-    """Microseconds since the epoch, as if in UTC; INVALID or BROKEN."""
+    """Return microseconds since the epoch, as if in UTC; INVALID or BROKEN."""
     number = date_of(at, size)
     if number <= INVALID:
         return number
@@ -55,7 +55,7 @@ def moment_of(at: Int, size: Int) -> Int:
 
 @kernel
 def span_of(at: Int, size: Int) -> Int:
-    """A TIME in signed microseconds, or BROKEN."""
+    """Return a TIME in signed microseconds, or BROKEN."""
     if size == 0:
         return np.int64(0)
     if size != 8 and size != 12:
@@ -71,7 +71,10 @@ def span_of(at: Int, size: Int) -> Int:
 
 @kernel
 def decimal64_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
-    """At most 18 digits that count, with `scale` of them after the point: write 128 bits. 0 when it is no decimal."""
+    """Parse a decimal of at most 18 significant digits, `scale` of them after the point, and write 128 bits.
+
+    Returns 0 when it is not a decimal.
+    """
     end = at + size
     negative = size > 0 and peek8(at) == _MINUS
     if negative:
@@ -102,7 +105,7 @@ def decimal64_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
 
 @kernel
 def decimal128_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
-    """Decimals of up to 38 digits, as `decimal64_of`: groups of nine go into four 32-bit limbs."""
+    """Parse a decimal of up to 38 digits, as `decimal64_of`: groups of nine go into four 32-bit limbs."""
     end = at + size
     negative = size > 0 and peek8(at) == _MINUS
     if negative:
@@ -156,9 +159,9 @@ def decimal128_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
 
 @kernel
 def decimal_text(at: Int, size: Int, scale: Int, to: Int) -> Int:
-    """Copy a decimal as `-12.340`: no zeros of ZEROFILL in front, one before the point, no minus for zero.
+    """Copy a decimal as `-12.340`: no leading zeros of ZEROFILL, one zero before the point, no minus for zero.
 
-    Returns the new place, at most DECIMAL_ROOM on, or 0 when it is no decimal.
+    Returns the address behind it, at most DECIMAL_ROOM further on, or 0 when it is not a decimal.
     """
     end = at + size
     if size > DECIMAL_ROOM:
