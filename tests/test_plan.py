@@ -254,7 +254,7 @@ def test_a_paused_table_that_its_rule_does_not_fit_is_a_note() -> None:
     assert [str(table.source) for table in planned.tables] == ["shop.log"]
     (note,) = planned.notes
     assert note.startswith(
-        "shop.orders: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: "
+        "shop.orders: it is paused, and the rule does not fit it; correct the rule before `cdc resume`: "
     )
     assert "there is no column line" in note
     with pytest.raises(SpecError, match="there is no column line in shop"):

@@ -1,1 +1,1 @@
-"""The plan of a pipeline, which `cdc plan` shows: matched tables, routes, sink schemas, statements."""
+"""The plan of a pipeline, shown by `cdc plan`: matched tables, routes, sink schemas, statements."""

@@ -1,4 +1,4 @@
-"""Differences that a run meets when it goes on: edited rules, tables altered in the sink.
+"""Changes since the last run that the next one will find: edited rules and options, tables altered in the sink.
 
 For `cdc plan`, from the state directory and the sink's actual tables. Changes nothing.
 """
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 def known_tables(state: StateDir) -> Collection[TableId]:
-    """The sink's tables as of the last decided batch; none before the first run. Raises StateError."""
+    """Return the sink's tables as of the last decided batch; none before the first run. Raises StateError."""
     last = CommitLog(state.commits).last()
     return TableLog(state.store).at(last).sink.keys() if last >= 0 else ()
 
 
 def changed_tables(state: StateDir, tables: Schemas) -> list[TableId]:
-    """The source tables whose columns are others now than at the end of the last decided batch: the log has changes of
-    them that a run carries out. Raises StateError."""
+    """Return the source tables whose columns differ from those after the last decided batch: a run will apply their
+    changes from the log. Raises StateError."""
     last = CommitLog(state.commits).last()
     before = TableLog(state.store).at(last).source if last >= 0 else {}
     return [
@@ -53,14 +53,14 @@ def _columns(schema: TableSchema) -> list[tuple[str, DataType]]:
 
 
 def ruled_tables(state: StateDir) -> Schemas:
-    """The source tables behind the rules at the end of the last decided batch. Raises StateError."""
+    """Return the source tables' schemas after the rules, as of the last decided batch. Raises StateError."""
     last = CommitLog(state.commits).last()
     return TableLog(state.store).at(last).rules if last >= 0 else {}
 
 
 def changed_note(changed: Sequence[TableId]) -> str:
-    """A line about such tables."""
-    return f"the source has changed {first_of(changed)}: a run carries the changes out as it comes to them in the log"
+    """Return a line about such tables."""
+    return f"the source has changed {first_of(changed)}: a run applies the changes when it reaches them in the log"
 
 
 def notes_since(
@@ -71,10 +71,10 @@ def notes_since(
     paused: Collection[TableId] = (),
     source: object = None,
 ) -> Sequence[str]:
-    """Lines about what was edited or altered since the last decided batch; none before the first run.
+    """Describe what was edited or altered since the last decided batch; nothing before the first run.
 
-    `options` are those of the sink, `source` of the source. Of the rules of `paused` tables nothing is said: a run goes
-    on without them.
+    `options` are the sink's options, `source` the source's. Rules of `paused` tables are skipped: a run continues
+    without them.
 
     Raises StateError for a damaged state, SinkError.
     """
@@ -92,7 +92,7 @@ def notes_since(
 
 
 def unfit_notes(state: StateDir, middle: Middle, source: Source) -> Sequence[str]:
-    """Lines about tables that the edited behavior gives columns which were left out before. Raises StateError."""
+    """Describe tables that get columns under the edited behavior that were skipped before. Raises StateError."""
     last = CommitLog(state.commits).last()
     if last < 0 or not middle.policy.exact:
         return ()
@@ -100,7 +100,7 @@ def unfit_notes(state: StateDir, middle: Middle, source: Source) -> Sequence[str
     for each in unfit_rows(TableLog(state.store).at(last).tables, middle.routes):
         able = source.snapshots(each.table) is not Snapshots.NEVER
         then = "is re-snapshotted for that" if able else "stops a run with its next rows"
-        notes.append(f"{each.target.table}: columns of {each.table} were left out here before; {each.table} {then}")
+        notes.append(f"{each.target.table}: columns of {each.table} were skipped here before; {each.table} {then}")
     return notes
 
 
@@ -112,8 +112,8 @@ def _edited(tables: TableViews, rules: Rules | None, paused: Collection[TableId]
     try:
         for edit in rule_changes(before, texts_of(rules, sources), edits(rules, sources, behind)):
             yield f"{edit.table}: {edit.text}"
-    except SpecError as error:  # of tables as they were: the source may have changed them since
-        yield f"the rules do not fit the tables as the last run has left them: {error}"
+    except SpecError as error:  # the source may have changed the tables since
+        yield f"the rules do not fit the tables as of the last run: {error}"
 
 
 def _altered(sink: Sink | None, sink_tables: Schemas) -> Iterator[str]:
@@ -130,13 +130,13 @@ def _altered(sink: Sink | None, sink_tables: Schemas) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """One table.
+    """A sink table that was altered by hand.
 
     Attributes:
-        table: as the sink has it.
-        lost: columns that the pipeline fills and that are gone.
-        new: columns that the pipeline knows nothing of.
-        refused: why its rows cannot go in any more, with what to do; empty when they can.
+        table: the sink table.
+        lost: missing columns that the pipeline fills.
+        new: columns that the pipeline does not know.
+        refused: why rows can no longer be written, with what to do; empty when they can.
     """
 
     table: TableId
@@ -146,11 +146,11 @@ class Altered:
 
     @property
     def text(self) -> str:
-        """The difference for people, behind the table's name."""
+        """The difference in words that follow the table's name."""
         parts = []
         if self.lost:
             names = ", ".join(self.lost)
-            parts.append(f"{names} was dropped in the sink: it is added again, NULL in rows that are there")
+            parts.append(f"{names} was dropped in the sink: it is added again, NULL in existing rows")
         if self.new:
             parts.append(f"{', '.join(self.new)} was added in the sink: it is left as it is, NULL in new rows")
         if self.refused:
@@ -159,9 +159,9 @@ class Altered:
 
 
 def altered_tables(sink: Sink, known: Schemas) -> Sequence[Altered]:
-    """The tables that are not as they were left, of those that there are. Driver; asks the sink for each table.
+    """Return the existing tables that differ from their known schema. Driver; queries the sink for each table.
 
-    Tables that are gone are not among them.
+    Missing tables are not included.
     """
     found = []
     for table, schema in sorted(known.items()):

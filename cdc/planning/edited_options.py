@@ -1,4 +1,4 @@
-"""Options that were edited between two runs, and that rows which are there were made with."""
+"""Options edited between two runs that affect existing rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EditedOption:
-    """An option with another value than in the runs before: its place in the file, what that means for rows that are
-    there, and whether a run is refused for it."""
+    """An option whose value differs from earlier runs: its key in the file, the effect on existing rows, and whether a
+    run is refused because of it."""
 
     key: str
     text: str
@@ -27,7 +27,7 @@ class EditedOption:
 
 
 def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
-    """A pipeline file's answer to where rows go, and what they are made with."""
+    """Return the fingerprint of a pipeline file: where rows are written, and the options that affect them."""
     sink = spec.sink
     places, naming, fixed = (
         (sink.places(), sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else ((), None, None)
@@ -37,7 +37,7 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
 
 
 def of_source(options: object) -> Mapping[str, str]:
-    """The values of a source's options that a fingerprint keeps: `fixed` ones, and those of the start."""
+    """Return the values of a source's options that a fingerprint stores: `fixed` ones and those of the start."""
     if not isinstance(options, SourceOptions):
         return {}
     keys = {field.alias or name: name for name, field in type(options).model_fields.items()}
@@ -46,9 +46,9 @@ def of_source(options: object) -> Mapping[str, str]:
 
 
 def edited_options(before: Fingerprint, source: object, sink: object, tables: Schemas | None) -> Iterator[EditedOption]:
-    """The options with other values than `before`, as far as they matter for rows of these source tables.
+    """Yield the options whose values differ from `before`, if that affects rows of these source tables.
 
-    `tables` is None where rows may be there and nobody knows of which tables.
+    `tables` is None where it is unknown which tables have rows.
     """
     for part, options, kept, now in (
         ("source", source, before.source, of_source(source)),
@@ -65,9 +65,9 @@ def edited_options(before: Fingerprint, source: object, sink: object, tables: Sc
 
 
 def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterable[TableId]) -> str:
-    """The reason against a run, in words: tables that are filled already, and where; empty for none.
+    """Return why a run is refused: tables with rows, and where these were written; empty when it is not.
 
-    `before` is the `naming` of the sink's options in the runs before, None where nobody knows.
+    `before` is the `naming` of the sink's options in earlier runs; None when unknown.
     """
     now = options.naming() if isinstance(options, SinkOptions) else None
     if before is None or now is None or before == now:
@@ -77,4 +77,4 @@ def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterab
     moved = [f"{table} went to {old}, now to {new}" for table, old, new in places if old != new]
     if not moved:
         return ""
-    return f"rows would go elsewhere in the sink than those before: {first_of(moved, between='; ')}"
+    return f"rows would be written to another place in the sink: {first_of(moved, between='; ')}"

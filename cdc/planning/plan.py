@@ -18,17 +18,17 @@ class TablePlan:
 
     Attributes:
         source, sink: table ids before and after routing.
-        others: more source tables that go to the same sink table, whose schema is then that of all of them.
-        why: why a column has its type, by name, for columns that are not the same in all of those.
-        schema: what the sink table gets.
-        actual: the sink table as it is now, None when there is none or the sink cannot tell.
-        statements: what would run in the sink before the first row.
-        refused: why the sink takes no such table, with what to do; empty when it does, as far as can be told.
-        rules: the transform rules that its rows come through, each once.
-        filter: what passes, as written; and
-        computed: how columns are computed, by name, as written: both where all rows come through one rule.
-        gone: what becomes of the rows of one of several source tables that is truncated or dropped.
-        rows: what becomes of rows that the sink table has before its first snapshot, None without any.
+        others: further source tables of the same sink table, whose schema is then the merged one.
+        why: the reason for a column's type, by name, for columns that differ between the source tables.
+        schema: the sink table's planned schema.
+        actual: the sink table's actual schema; None when it does not exist or is unknown.
+        statements: statements that would run in the sink before the first row.
+        refused: why the sink refuses the table, with what to do; empty when it accepts it, as far as known.
+        rules: the transform rules of its rows, each once.
+        filter: the rule's filter, as written; set if all rows have the same rule.
+        computed: expressions of computed columns, by name, as written; set if all rows have the same rule.
+        gone: what happens to the rows of one of several source tables that is truncated or dropped.
+        rows: what happens to existing rows of the sink table before its first snapshot; None without any.
     """
 
     source: TableId
@@ -48,10 +48,10 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole pipeline, printable. `source` and `sink` are connector names, `behavior` is what they do with changes.
+    """The plan of a pipeline, printable. `source` and `sink` are connector names, `behavior` is that of schema changes.
 
-    `notes` are about what was edited in the file, or altered in the sink, since the last run; `unmatched` are patterns
-    that match no table now. `keyless`: how the sink keeps rows of tables without a key.
+    `notes` describe what was edited in the file, or altered in the sink, since the last run; `unmatched` are patterns
+    that currently match no table. `keyless`: how the sink handles rows of tables without a key.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Plan:
         refused = [table for table in self.tables if table.refused]
         if refused:
             reason = f"{self.sink} refuses {len(refused)} of {_count(len(self.tables), 'table')}: {refused[0].refused}"
-            raise ChangeRefused(reason, hint="a run would stop: mend it, or take such tables out with tables.exclude")
+            raise ChangeRefused(reason, hint="a run would stop: correct it, or exclude such tables with tables.exclude")
 
 
 def _table_json(table: TablePlan) -> dict[str, object]:

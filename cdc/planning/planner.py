@@ -1,4 +1,4 @@
-"""Makes the plan of a pipeline (`cdc.planning.plan`). Changes nothing."""
+"""Builds the plan of a pipeline (`cdc.planning.plan`). Changes nothing."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def make_plan(
     changed: Collection[TableId] = (),
     ruled: Mapping[TableId, TableSchema] = MappingProxyType({}),
 ) -> Plan:
-    """Plan for the tables the source has now; asks the sink what is there, and marks tables that a run would stop at.
+    """Plan for the source's current tables; queries the sink's tables, and marks tables at which a run would stop.
 
-    `middle` is the pipeline file, compiled. `known` are sink tables of the runs before: they may differ, as changes of
-    theirs were held back. What a run does to those that source tables go to which have `changed` since is in the log,
-    and a key that edited rules change is changed; `ruled` are the source tables behind the rules of those runs.
-    Source tables that are `paused` are left out where their rule does not fit them, with a note, as a run does.
+    `middle` is the compiled pipeline file. `known` are sink tables of earlier runs: they may differ, as changes of them
+    were skipped. No statements are planned for known sink tables of source tables that have `changed` since, as the log
+    has those changes, or whose key is changed by edited rules; `ruled` are the source tables' schemas after the rules
+    of earlier runs. As in a run, `paused` source tables whose rule does not fit are skipped, with a note.
 
     Raises SpecError on collisions, and with every mistake of the rules.
     """
@@ -69,14 +69,14 @@ def make_plan(
     plans = [plan if plan.sink not in known else _without_changes(plan, ahead) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
-        f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
+        f"{table}: it is paused, and the rule does not fit it; correct the rule before `cdc resume`: {error}"
         for table, error in unfit_tables.items()
     )
     return Plan(spec.label, spec.source.type, spec.sink.type, tuple(plans), str(middle.policy), notes, keyless=keyless)
 
 
 def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
-    """Connect to source and sink and plan; `state` is of the runs before, None when there were none.
+    """Connect to source and sink and plan; `state` is the state of earlier runs, None when there were none.
 
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
@@ -120,9 +120,9 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
 def with_existing_rows(
     plan: Plan, existing: ExistingRows, source: Source, sink: Sink, known: Collection[TableId] = ()
 ) -> Plan:
-    """The plan with what becomes of rows that sink tables have before their first snapshot. Raises SinkError.
+    """Add to the plan what happens to existing rows of sink tables before their first snapshot. Raises SinkError.
 
-    `known` are sink tables of the runs before.
+    `known` are sink tables of earlier runs.
     """
     return replace(plan, tables=tuple(
         table if table.sink in known else _with_rows(table, existing, source, sink) for table in plan.tables
@@ -156,14 +156,14 @@ def _plan_table(
 
 
 def _without_changes(plan: TablePlan, changed: Collection[TableId]) -> TablePlan:
-    """The plan of a table that a run meets as the log has it, without what its columns of now would need."""
+    """Remove the statements of a table with changes in the log: a run will find it with other columns."""
     if not {plan.source, *plan.others}.intersection(changed):
         return plan
     return replace(plan, statements=(), refused="")
 
 
 def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:
-    """Statements that several tables need, such as CREATE SCHEMA, kept for the first: each was planned as if alone."""
+    """Keep statements that several tables need, such as CREATE SCHEMA, only for the first: each was planned alone."""
     seen = set[str]()
     found = []
     for plan in plans:
@@ -180,7 +180,7 @@ def _rows_of_gone(plan: TablePlan, middle: Middle) -> str:
 
 
 def _with_stop(plan: TablePlan, policy: Policy, creations: Iterable[CreateTable], sink: Sink | None) -> TablePlan:
-    """The plan with what a run finds missing in the sink, where nothing is created or added there."""
+    """Add to the plan what a run finds missing in the sink, where nothing is created or added there."""
     expected = [creation for creation in creations if creation.table == plan.sink]
     if sink is None:
         return replace(plan, statements=()) if expected else plan
@@ -194,7 +194,7 @@ def _with_stop(plan: TablePlan, policy: Policy, creations: Iterable[CreateTable]
 
 
 def _with_rules(plan: TablePlan, rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> TablePlan:
-    """The plan with what the rules of its source tables do."""
+    """Add to the plan what the rules of its source tables do."""
     if rules is None:
         return plan
     found = [rules.rule(table) for table in (plan.source, *plan.others)]

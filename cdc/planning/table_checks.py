@@ -1,4 +1,4 @@
-"""Checks of a pipeline file against the tables that its source has now: patterns, rules and merged tables."""
+"""Checks of a pipeline file against the source's current tables: patterns, rules and merged tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def check_patterns(
     complete: bool,
     known: Collection[str] = (),
 ) -> list[Problem]:
-    """The patterns of the file that match none of these tables, or of those that they become in the sink.
+    """Return the patterns of the file that match none of these tables, or none of their sink tables.
 
-    `complete`: there are no others but those created later (`Source.lists_all_tables`). `known` are names of patterns
-    that an earlier run has been through. Raises SpecError for the others, unless the file lets them be.
+    `complete`: other tables can only be created later (`Source.lists_all_tables`). `known` are names of patterns of an
+    earlier run, which are not checked. Raises SpecError for unmatched patterns if the file says so.
     """
     sink_tables = {sink: None for table in sorted(tables) for sink in routes(table)}
     patterns = [each for each in spec.patterns if each.name not in known]
@@ -43,15 +43,15 @@ def check_patterns(
 
 
 def check_merges(middle: Middle, tables: Mapping[TableId, TableSchema]) -> BatchOutcome:
-    """The sink tables of these tables. Raises ChangeRefused when tables that go to one have different keys."""
+    """Merge the tables into sink tables. Raises ChangeRefused when tables of one sink table have different keys."""
     created = [TableCreated(table, CreateTable(table, schema)) for table, schema in sorted(tables.items())]
     return batch_outcome(Circumstances(middle.routes, middle.policy), Tables(), created)
 
 
 def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
-    """The tables behind the rules. Raises SpecError with every mistake: unknown columns, types that do not fit.
+    """Return the tables' schemas after the rules. Raises SpecError with every mistake: unknown columns, wrong types.
 
-    A mistake that several tables have is told once, with the first of them.
+    A mistake of several tables is reported once, for the first of them.
     """
     if rules is None:
         return tables
@@ -66,14 +66,14 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
                 problems.setdefault((each.file, each.line, each.column), located)
     if problems:
         raise SpecError(sorted(problems.values(), key=lambda each: (each.line, each.column)))
-    from cdc.transform.runner import prove  # with the engine, which a pipeline without rules does without
+    from cdc.transform.runner import prove  # imports the engine, which is only needed with rules
 
     prove(rules, tables)
     return made
 
 
 def unfit(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, SpecError]:
-    """The tables that their rule does not fit, with the reasons."""
+    """Return the tables that their rule does not fit, with the reasons."""
     found: dict[TableId, SpecError] = {}
     if rules is None:
         return found

@@ -1,6 +1,6 @@
-"""Transform rules: SQL text to a checked, typed expression, evaluated on the Arrow columns of a change block.
+"""Transform rules: SQL text compiled to checked, typed expressions and evaluated on the columns of change blocks.
 
     text -> parse -> syntax tree with positions -> check against a table schema -> typed tree -> engine SQL -> rule
 
-Pure: no Spark, no connector. `rule` is what a task uses; everything before it runs once per (rule, schema).
+Independent of Spark and connectors. Tasks use the compiled rule; everything before it runs once per (rule, schema).
 """

@@ -1,10 +1,10 @@
-"""Answers of AI models in one task, kept in a store so that the batch, run again, does not ask again.
+"""Stores the answers of AI models in one task, so that a replay of the batch does not query the model again.
 
     <state>/answers/batch-7-part-0-3.json    {"<SHA-256 of model and input>": "the answer", ...}
 
-A document is on disk before the rows that hold its answers are prepared, and every few seconds while answers come. A
-replay reads all documents of its part, and asks only for what is in none of them. The driver removes those of a batch
-once it is committed.
+A document is written before rows with its answers are prepared, and every few seconds while answers arrive. A replay
+reads all documents of its partition and queries the model only for missing answers. The driver removes the documents of
+a batch once it is committed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cdc.state.store import Store
 Answer = str | list[float]
 
 SAVED_S = 2.0
-"""How often answers are put on disk while others are waited for."""
+"""How often answers are written to disk while waiting for others."""
 
 _FULL = 1_000
-"""Answers of one document."""
+"""Maximum number of answers per document."""
 
 _NAME = re.compile(r"batch-(\d+)-part-\d+-(\d+)\.json")
 

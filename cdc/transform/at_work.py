@@ -1,4 +1,4 @@
-"""Functions of users that tasks have open, in the state: a process that dies in one cannot say so itself.
+"""Records in the state which user functions tasks have open: a process that a function kills cannot report it.
 
     <state>/answers/functions-batch-7-part-0-1.json    {"functions": ["region_of", "score"]}
 
@@ -17,28 +17,28 @@ _NAME = re.compile(r"functions-batch-(\d+)-part-\d+-\d+\.json")
 
 
 def note(store: Store, task: str, attempt: int, functions: Sequence[str]) -> None:
-    """Write down which functions an attempt of a task (`batch-7-part-0`) has open. Executor. Raises StateError."""
+    """Record which functions an attempt of a task (`batch-7-part-0`) has open. Executor. Raises StateError."""
     store.write_json_later(_name(task, attempt), {"functions": list(functions)})
 
 
 def forget(store: Store, task: str, attempt: int) -> None:
-    """Remove that, once they are closed. Executor; repeatable. Raises StateError."""
+    """Remove the record once the functions are closed. Executor; idempotent. Raises StateError."""
     store.remove(_name(task, attempt))
 
 
 def name_functions(lost: WorkerLost, store: Store, batch: int) -> WorkerLost:
-    """The error with the functions that the lost tasks of a batch had open. Driver. Raises StateError."""
+    """Add to the error the functions that the lost tasks of a batch had open. Driver. Raises StateError."""
     names = [name for name in store.names() if (match := _NAME.fullmatch(name)) and int(match[1]) == batch]
     open_ones = {function for name in names for function in (store.read_json(name) or {}).get("functions", ())}
     for name in names:
         store.remove(name)
     if open_ones:
-        lost.message += f"; it was at work with functions of yours: {', '.join(sorted(open_ones))}"
+        lost.message += f"; it was running user functions: {', '.join(sorted(open_ones))}"
     return lost
 
 
 def prune(store: Store, done: int) -> None:
-    """Forget what killed runs have left of the batches up to `done`. Driver. Raises StateError."""
+    """Remove the records left by killed runs of batches up to `done`. Driver. Raises StateError."""
     for name in store.names():
         match = _NAME.fullmatch(name)
         if match is not None and int(match[1]) <= done:

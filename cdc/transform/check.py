@@ -1,4 +1,4 @@
-"""Types every node of an expression against a table's columns. Mistakes carry their place and a "did you mean"."""
+"""Type-checks expressions against a table's columns. Mistakes have a position and a "did you mean"."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ METADATA: dict[str, tuple[SqlType, bool]] = {
     "__table_name__": (STRING, False),
     "__data_event_type__": (STRING, False),
 }
-"""Columns that every table has besides its own: type, and whether they can be NULL."""
+"""Additional columns of every table: type, and whether they can be NULL."""
 
 SOURCE_METADATA: dict[str, tuple[SqlType, bool]] = {
     "op_ts": (BIGINT, False), "sequence": (BIGINT, False), "binlog_file": (STRING, True), "binlog_pos": (BIGINT, True),
     "server_id": (BIGINT, True), "gtid": (STRING, True),
 }  # fmt: skip
-"""Columns that `metadata.list` of a source can add."""
+"""Columns that a source's `metadata.list` can add."""
 
 
 class Callee(Protocol):
     """A function that rules can call: a built-in one or the user's own."""
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
-        """The typed call. Raises ExpressionError for arguments that do not fit."""
+        """Return the typed call. Raises ExpressionError for arguments that do not fit."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The names and functions of one rule on one table.
+    """The names and functions available to one rule on one table.
 
     Attributes:
         schema: the source table.
@@ -55,7 +55,7 @@ class Scope:
     own: Mapping[str, Callee] = field(default_factory=dict)
 
     def find(self, name: Name) -> Typed | None:
-        """The meaning of a name: an alias, a column (in any case when only one fits), or metadata."""
+        """Resolve a name: an alias, a column (case-insensitively if only one matches), or metadata."""
         for alias, node in self.aliases.items():
             if alias.casefold() == name.name.casefold():
                 return node
@@ -72,7 +72,7 @@ class Scope:
         return None
 
     def unknown(self, name: Name) -> Mistake:
-        """The mistake of a name that stands for nothing."""
+        """Return the mistake of an unknown name."""
         known = [*self.aliases, *self.schema.names, *METADATA, *self.metadata]
         near = difflib.get_close_matches(name.name.casefold(), [each.casefold() for each in known], n=1, cutoff=0.6)
         if near:
@@ -85,7 +85,7 @@ class Scope:
 
 
 def check(node: Node, scope: Scope) -> Typed:
-    """The typed tree. Raises ExpressionError: every unknown name at once, else the first operand that does not fit."""
+    """Return the typed tree. Raises ExpressionError with all unknown names, or the first operand that does not fit."""
     unknown = [scope.unknown(name) for name in names(node) if scope.find(name) is None]
     if unknown:
         raise ExpressionError(*unknown)
@@ -142,7 +142,7 @@ def _similar(args: list[Typed], span: Span) -> Typed:
 
 
 def _unknown(args: list[Typed]) -> bool:
-    """Whether one of these is another value in each row."""
+    """Whether one of these depends on the row."""
     return any(arg.op != "literal" for arg in args)
 
 
@@ -155,7 +155,7 @@ def _text(name: str, arg: Typed, does: str = "compares") -> Typed:
 
 
 def _escape(args: list[Typed]) -> str | None:
-    """The constant character; None without one, for a column and for NULL."""
+    """Return the constant escape character; None without one, for a column and for NULL."""
     if len(args) < 3 or args[2].op != "literal" or args[2].value is None:
         return None
     escape = args[2]

@@ -1,6 +1,6 @@
-"""A rule compiled for one table schema: kept for the life of the schema, applied to one block after the other.
+"""A rule compiled for one table schema: kept while the schema lives, applied to one block after another.
 
-A filter judges the before and the after image of an update apart.
+A filter evaluates the before and the after image of an update separately.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NONE = np.zeros(0, np.int64)
 
 
 def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> Kinds:
-    """Row kinds after a filter: an update of which only one image passes is a delete or an insert.
+    """Return the row kinds after a filter: an update of which only one image passes becomes a delete or an insert.
 
     Args:
         kinds: uint8[n], `RowKind` numbers.
-        sequence: int64[n]; both images of an update have the same.
-        kept: bool[n]; which images pass.
+        sequence: int64[n]; equal for both images of an update.
+        kept: bool[n]; the images that pass.
 
     An image whose partner is not in the block keeps its kind.
     """
@@ -46,14 +46,14 @@ def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], kept: npt.NDArray[np.b
 
 
 def soft_deleted(kinds: Kinds) -> Kinds:
-    """Deletes as inserts of the row that was deleted."""
+    """Turn deletes into inserts of the deleted row."""
     return np.where(kinds == RowKind.DELETE, np.uint8(RowKind.INSERT), kinds).astype(np.uint8)
 
 
 def passed_kinds(
     block: ChangeBlock, rows: npt.NDArray[np.int64] | None, gone: npt.NDArray[np.int64], *, soft_delete: bool
 ) -> pa.Array:
-    """The kinds of the rows that pass, in their order; `rows` is None when all do, `gone` are deletes from now on."""
+    """Return the kinds of the rows that pass, in order; `rows` is None when all do, `gone` become deletes."""
     kinds = block.kinds.to_numpy()
     if rows is None and not soft_delete:
         return block.kinds
@@ -68,11 +68,11 @@ def passed_kinds(
 
 @dataclass(frozen=True)
 class CompiledRule(Computation):
-    """A rule for tables of one schema. Belongs to the engine's thread.
+    """A rule compiled for tables of one schema. Used only in the engine's thread.
 
     Attributes:
-        source: schema of the blocks it takes.
-        schema: schema of the blocks it gives, with the key of `primary-keys`.
+        source: schema of the input blocks.
+        schema: schema of the resulting blocks, with the key of `primary-keys`.
         partition_keys, table_options: for creating the sink table.
     """
 
@@ -84,15 +84,15 @@ class CompiledRule(Computation):
     _input: pa.Schema
 
     def apply(self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None = None) -> ChangeBlock:
-        """The block as the rule makes it, perhaps with fewer rows.
+        """Apply the rule to a block; the result may have fewer rows.
 
         Args:
-            block: rows of `source`'s schema; its table is the source's.
-            now: the batch's moment, zone-aware; a replay hands in the same.
-            counts: gets the number of values that failed, where the rule says `null`, and the rows, for `dead-letter`.
+            block: rows of the schema `source`, with the source table's id.
+            now: the batch's time, zone-aware; the same in a replay.
+            counts: collects the number of failed values (`on-error: null`) and the rejected rows (`dead-letter`).
 
-        Raises TransformError with table, key, column and expression when a value makes an expression fail and the
-        rule says `fail`.
+        Raises TransformError with table, key, column and expression when an expression fails on a value and the rule
+        says `fail`.
         """
         if len(block) == 0 or (self.statement is None and not self.rule.soft_delete and self._same_columns):
             made = self._build_block(block, now, None, [], _NONE)
@@ -103,7 +103,7 @@ class CompiledRule(Computation):
         return made
 
     def close(self) -> None:
-        """Let its statement go; it is not used any more."""
+        """Release its statement; the rule must not be used afterwards."""
         if self.statement is not None:
             self.statement.close()
 
@@ -117,8 +117,8 @@ class CompiledRule(Computation):
     def _evaluate(
         self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None
     ) -> tuple[np.ndarray | None, list[pa.Array], np.ndarray]:
-        """Numbers of the rows that pass (None for all), the computed columns of those rows, and which of them are
-        deletes from now on."""
+        """Return the indexes of the rows that pass (None for all), their computed columns, and the indexes of rows that
+        become deletes."""
         if self.statement is None:
             return None, [], _NONE
         kept: np.ndarray | None = None
@@ -186,7 +186,7 @@ class CompiledRule(Computation):
 
 
 def _column(array: pa.Array, kind: DataType) -> pa.Array:
-    """A computed column as blocks have it."""
+    """Convert a computed column to the Arrow type of blocks."""
     wanted = arrow_type(kind)
     if array.type == wanted:
         return array

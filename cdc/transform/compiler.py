@@ -1,4 +1,4 @@
-"""Rules to `CompiledRule`: expressions in the engine's SQL, prepared as one statement for all rows of a schema."""
+"""Compiles rules to `CompiledRule`: one prepared statement in the engine's SQL for all rows of a schema."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from cdc.transform.user_types import arrow_of
 def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool = True) -> CompiledRule:
     """Check a rule against a table's schema and prepare it. Raises SpecError with every problem of the rule.
 
-    With `prove`, it is also tried on no row, and its constants by themselves: what only the engine can refuse is then
-    found here.
+    With `prove`, the rule is also run on no rows and its constants are evaluated, to find errors that only the engine
+    detects.
     """
     checked = typing_of(rule, schema)
     made, result, wanted = checked.outputs, checked.schema, checked.condition
@@ -74,7 +74,7 @@ def _sql(rule: Rule, output: OutputColumn, translator: Translator) -> str:
 def _array_calls(
     rule: Rule, computed: Sequence[OutputColumn], translator: Translator, names: Sequence[str]
 ) -> dict[int, Whole]:
-    """Computed columns that are calls of functions on arrays, by their number; not those without any column in them."""
+    """Return the computed columns that are calls of array functions with columns in their arguments, by number."""
     found = {}
     for number, output in enumerate(computed):
         own = rule.own.get(output.node.op.removeprefix("own ")) if output.node.op.startswith("own ") else None
@@ -102,7 +102,7 @@ def _secret(rule: Rule, node: Typed) -> bool:
 
 
 def try_constants(checked: Typing, translator: Translator, engine: Engine, schema: pa.Schema) -> None:
-    """Evaluate what reads no column. Raises ExpressionFailed."""
+    """Evaluate the parts that read no column. Raises ExpressionFailed."""
     nodes = [*(output.node for output in checked.outputs), *([checked.condition] if checked.condition else [])]
     found = [translator.sql(constant) for node in nodes for constant in _constants(node)]
     if found:
@@ -111,7 +111,7 @@ def try_constants(checked: Typing, translator: Translator, engine: Engine, schem
 
 
 def prove_each(rule: Rule, checked: Typing, translator: Translator, engine: Engine, schema: pa.Schema) -> None:
-    """Try each expression alone. Raises SpecError for the first that the engine refuses."""
+    """Run each expression separately. Raises SpecError for the first that the engine refuses."""
     for output in checked.outputs:
         if not output.passes:
             _proven(output.node, output.sql, text_of(rule), translator, engine, schema)
@@ -121,14 +121,14 @@ def prove_each(rule: Rule, checked: Typing, translator: Translator, engine: Engi
 
 
 def text_of(rule: Rule) -> SqlText:
-    """The text that mistakes of its columns are told in."""
+    """Return the text to which mistakes of its columns refer."""
     return rule.projection.text if rule.projection is not None else rule.masks[0].text
 
 
 def _proven(
     node: Typed, written: str, text: SqlText, translator: Translator, engine: Engine, schema: pa.Schema
 ) -> None:
-    """Find what only the engine can refuse: a regular expression, a constant. Raises SpecError."""
+    """Find errors that only the engine detects, in regular expressions and constants. Raises SpecError."""
     try:
         for each in _constants(node):
             with engine.prepare([translator.sql(each)], None, schema) as statement:
@@ -142,7 +142,7 @@ def _proven(
 
 
 def _constants(node: Typed) -> Iterator[Typed]:
-    """The largest parts that read no column and can fail: they fail for every row or for none."""
+    """Yield the largest parts that can fail and read no column: they fail for all rows or for none."""
     if node.fails and not columns(node):
         yield node
         return

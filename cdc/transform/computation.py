@@ -1,4 +1,4 @@
-"""The engine's work for a rule and tables of one schema: the expressions as text and as the engine's SQL."""
+"""The expressions of a rule for tables of one schema, as text and as the engine's SQL, and their evaluation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cdc.transform.typed import Typed
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One computed column, or the filter (then `column` is empty).
+    """A computed column, or the filter.
 
     Attributes:
-        column: name of the resulting column.
-        text: as the rule has it.
-        sql: the engine's.
-        secret: it reads a masked column.
+        column: name of the resulting column; empty for the filter.
+        text: the expression as in the rule.
+        sql: the engine's SQL.
+        secret: whether it reads a masked column.
     """
 
     column: str
@@ -31,20 +31,20 @@ class Expression:
 
     @property
     def display_name(self) -> str:
-        """The computation's name, for messages."""
+        """The name in messages."""
         return f"column {self.column}" if self.column else "the filter"
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A computed column that is nothing but a call of a function on Arrow arrays: called for a whole block at once.
+    """A computed column that is just a call of a function on Arrow arrays: called once for a whole block.
 
-    The engine would call it for 2,048 rows at a time and copy every value twice. It computes the arguments only.
+    The engine would call it for 2,048 rows at a time and copy every value twice, so it only computes the arguments.
 
     Attributes:
         call: the function. Raises ValueError.
-        arguments: SQL of each argument, or the number of an input column that it is.
-        empty: its answer for no row, for which it is not called.
+        arguments: for each argument its SQL, or the number of an input column.
+        empty: the result for no rows, for which the function is not called.
     """
 
     call: Callable[..., pa.Array]
@@ -53,11 +53,11 @@ class Whole:
 
     @property
     def computed(self) -> list[str]:
-        """SQL of the arguments that the engine computes."""
+        """The SQL of the arguments that the engine computes."""
         return [each for each in self.arguments if isinstance(each, str)]
 
     def answer(self, columns: Iterator[pa.ChunkedArray], read: Callable[[int], pa.Array]) -> pa.Array:
-        """The computed column; `columns` are the next computed ones, `read` gives an input column.
+        """Compute the column; `columns` are the next computed columns, `read` returns an input column.
 
         Raises ValueError.
         """
@@ -67,15 +67,15 @@ class Whole:
 
 @dataclass(frozen=True)
 class Computation:
-    """Belongs to the engine's thread.
+    """The evaluation of a rule's expressions. Used only in the engine's thread.
 
     Attributes:
-        rule: what the file says.
+        rule: the parsed rule.
         outputs: the resulting columns.
         condition: the filter, None without one.
-        expressions, filter: what is computed of them.
-        statement: all of it in one, None when nothing is computed.
-        whole: calls that the statement has the arguments of, by the number of their expression.
+        expressions, filter: the computed columns and the filter, as SQL.
+        statement: the statement that computes all of them; None when nothing is computed.
+        whole: function calls of which the statement computes only the arguments, by number of the expression.
     """
 
     rule: Rule
@@ -88,7 +88,7 @@ class Computation:
     whole: dict[int, Whole]
 
     def run(self, batch: pa.RecordBatch) -> pa.Table:
-        """The numbers of the rows that pass, where there is a filter, and all computed columns of them.
+        """Return the indexes of the rows that pass, if there is a filter, and all their computed columns.
 
         Raises ExpressionFailed.
         """
@@ -113,7 +113,7 @@ class Computation:
 
 
 def selected(expressions: tuple[Expression, ...], whole: dict[int, Whole]) -> list[str]:
-    """The expressions that a statement selects: of functions that are called as a whole, their arguments."""
+    """Return the expressions that a statement selects; for functions called on whole blocks, their arguments."""
     return [
         sql
         for number, each in enumerate(expressions)

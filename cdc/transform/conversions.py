@@ -1,7 +1,7 @@
-"""CAST and TRY_CAST: which conversions there are, and the engine's SQL for each. NULL stays NULL.
+"""CAST and TRY_CAST: the supported conversions, and the engine's SQL for each. NULL stays NULL.
 
-In the engine a TIME is BIGINT microseconds, JSON is text, and a decimal beyond 38 digits is text; the rest is what its
-name says. A value that does not fit fails (CAST) or is NULL (TRY_CAST); fractions are cut when an integer is asked for.
+In the engine a TIME is BIGINT microseconds, and JSON and decimals beyond 38 digits are text; other types have the
+obvious counterpart. A value that does not fit fails (CAST) or is NULL (TRY_CAST); casts to integers cut fractions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DAY_US = 86_400_000_000
 
 
 def engine_type(kind: SqlType) -> str:
-    """The engine's name of a type."""
+    """Return the engine's name of a type."""
     if isinstance(kind, Array):
         return f"{engine_type(kind.element)}[]"
     if isinstance(kind, Map):
@@ -60,20 +60,20 @@ def engine_type(kind: SqlType) -> str:
 
 
 def text_literal(text: str) -> str:
-    """SQL of a text constant."""
+    """Return the SQL of a text constant."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def failing(message: str) -> str:
-    """SQL that fails with the message when it is evaluated; its type fits everywhere. Only inside CASE.
+    """Return SQL that fails with the message when it is evaluated; its type fits everywhere. Only for use inside CASE.
 
-    It reads the row number, so that the engine cannot evaluate it before there is a row.
+    It reads the row number, so that the engine cannot evaluate it in advance.
     """
     return f'CASE WHEN cdc_fail({text_literal(message)}, "__row") THEN NULL END'
 
 
 def convertible(source: SqlType, to: SqlType) -> bool:
-    """True when CAST(source AS to) exists."""
+    """Whether CAST(source AS to) is supported."""
     if isinstance(source, IntervalType) or isinstance(to, IntervalType | Map | RowType):
         return False
     if isinstance(source, NullType) or source == to:
@@ -102,7 +102,7 @@ def convertible(source: SqlType, to: SqlType) -> bool:
 
 
 def cast_sql(sql: str, source: SqlType, to: SqlType, *, safe: bool) -> str:
-    """SQL of the conversion of one value; the pair is `convertible`."""
+    """Return the SQL of a conversion; the types have to be `convertible`."""
     word = "TRY_CAST" if safe else "CAST"
     if isinstance(source, NullType):
         return f"CAST({sql} AS {engine_type(to)})"
@@ -160,7 +160,7 @@ def _time_text(sql: str, digits: int) -> str:
 
 
 def _guarded(sql: str, pattern: str, value: str, what: DataType, *, safe: bool) -> str:
-    """The value where the text looks right; else NULL or a failure."""
+    """Return the SQL of the value if the text matches the pattern, otherwise of NULL or a failure."""
     otherwise = "NULL" if safe else failing(f"the text is not a value of type {what}")
     return (
         f"(CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_full_match({sql}, {text_literal(pattern)}) THEN {value}"
@@ -195,7 +195,8 @@ def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
 
 
 def _read_decimal(text: str, to: DataType, word: str) -> str:
-    """The number of a text; without a digit before the point the engine refuses `5e-05`, so it has one at first."""
+    """Return the SQL that parses a decimal: first with one more digit before the point, without which the engine
+    refuses `5e-05`."""
     digits, scale = to.length or 10, to.scale or 0
     if digits > scale or digits == 38:
         return f"{word}({text} AS {engine_type(to)})"
@@ -225,7 +226,7 @@ def _time_value(sql: str, to: DataType) -> str:
 
 
 def floor_fraction(sql: str, to: DataType) -> str:
-    """Digits of a second beyond the type's are cut, also before 1970."""
+    """Return the SQL that cuts fraction digits beyond the type's, also before 1970."""
     if to.length is None or to.length >= 6:
         return sql
     step = 10 ** (6 - to.length)
@@ -256,7 +257,7 @@ def _between(sql: str, source: DataType, to: DataType, word: str) -> str:
         return f"{word}(CAST({sql} AS INTEGER) AS {name})"
     if is_integer(to) and not is_integer(source):
         return f"{word}(trunc({sql}) AS {name})"
-    if to.kind is Kind.DECIMAL and source.kind in REALS:  # as it is written: the engine's own way invents digits
+    if to.kind is Kind.DECIMAL and source.kind in REALS:  # via text: the engine's own conversion adds digits
         return _read_decimal(f"CAST(CAST({sql} AS DOUBLE) AS VARCHAR)", to, word)
     if is_exact(to) and engine_type(source) == name:
         return sql

@@ -1,4 +1,4 @@
-"""sqlglot's tree to ours: a closed list of node classes. What is not in it is refused with its place."""
+"""Converts sqlglot's trees to ours. Node classes that are not listed here are refused, with their position."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALLOWED_ARGS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Div: frozenset({"this", "expression", "typed", "safe"}),
 }
 NO_BRACKETS = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
-"""Functions that are written without brackets."""
+"""Functions called without parentheses."""
 UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOY", "DOW",
                    "DAYOFYEAR", "DAYOFWEEK", "DAYOFMONTH"})  # fmt: skip
 _OPERATORS_INSTEAD: dict[type[exp.Expression], str] = {
@@ -40,7 +40,7 @@ _FUNCTIONS_INSTEAD = {
     "ISNULL": "write value IS NULL",
     "JSON_EXTRACT": "write JSON_VALUE(json, path) for one value, JSON_QUERY(json, path) for an object or array",
 }
-"""The ways to write in a rule what other databases write so."""
+"""Replacements for functions of other databases."""
 _UNIT_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF", "TIMESTAMP_DIFF"})
 _D = exp.DType
 _PLAIN: dict[exp.DType, Kind] = {
@@ -63,7 +63,7 @@ _WITH_FRACTION: dict[exp.DType, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Arity:
-    """The number of arguments that a function takes; `most` is None when there is no end."""
+    """The number of arguments that a function takes; `most` is None for no limit."""
 
     least: int
     most: int | None
@@ -75,13 +75,13 @@ class Arity:
         return f"{count} argument{'' if count == '1' else 's'}"
 
     def accepts(self, count: int) -> bool:
-        """True when the function can be called so."""
+        """Whether the function can be called with that many arguments."""
         return self.least <= count and (self.most is None or count <= self.most)
 
 
 @dataclass(slots=True)
 class Converter:
-    """Converts one expression; all mistakes in it are raised together at the end of `convert`."""
+    """Converts expressions; `convert` raises all mistakes of an expression together."""
 
     functions: Callable[[str], Arity | None]
     known: Collection[str]
@@ -89,7 +89,7 @@ class Converter:
     mistakes: list[Mistake] = field(default_factory=list)
 
     def convert(self, tree: exp.Expression, offset: int) -> Node:
-        """The tree of ours; `offset` is added to sqlglot's positions. Raises ExpressionError."""
+        """Convert a tree; `offset` is added to sqlglot's positions. Raises ExpressionError."""
         self.offset, self.mistakes = offset, []
         node = self._node(tree)
         if self.mistakes:
@@ -307,7 +307,7 @@ def _word(tree: exp.Expression) -> str:
 
 
 def cast_type(tree: exp.DataType) -> DataType | str:
-    """The type, or why it cannot be cast to. Alone TIMESTAMP has 6 digits, TIME 0, DECIMAL (10, 0); CHAR is STRING."""
+    """Return the type, or why it is refused. Defaults: TIMESTAMP(6), TIME(0), DECIMAL(10, 0); CHAR is STRING."""
     kind = tree.this
     numbers = [param.this.name for param in tree.expressions if isinstance(param, exp.DataTypeParam)]
     if len(numbers) != len(tree.expressions) or not all(number.isdigit() for number in numbers):

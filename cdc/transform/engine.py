@@ -1,6 +1,6 @@
-"""The expression engine: DuckDB in a sandbox. It reads no file, loads no extension, sees only the batch it is given.
+"""The expression engine: a sandboxed DuckDB that reads no files, loads no extensions and sees only the given batch.
 
-One engine belongs to one thread of one process. A statement is prepared once and run on many batches of one schema.
+An engine is used by one thread only. A statement is prepared once and run on many batches of one schema.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MEMORY = "512MB"
 
 
 class ExpressionFailed(Exception):
-    """An expression that could not be evaluated for some value, in the engine's words."""
+    """An expression could not be evaluated for some value; has the engine's message."""
 
 
 @dataclass(frozen=True)
 class EngineFunction:
-    """A function on Arrow arrays: `call` gets one array per argument, NULLs inside, and returns one of equal length.
+    """A function on Arrow arrays: `call` takes one array per argument, including NULLs, and returns one of that length.
 
-    `stopped` tells, once, what has ended its work and is no matter of a value; a statement then raises it.
+    `stopped` returns, once, an error that ended its work and is not about a value; the statement then raises it.
     """
 
     name: str
@@ -42,7 +42,7 @@ class EngineFunction:
 
 
 class _Input:
-    """Stands in the engine for a table whose rows change from batch to batch."""
+    """A table in the engine whose rows are replaced for each batch."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
@@ -79,13 +79,13 @@ class Engine:
             f"TimeZone = '{zone}'", "ieee_floating_point_ops = false", f"memory_limit = '{MEMORY}'",
             "enable_external_access = false", "enable_progress_bar = false", "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
-            # Parts that are written twice would be computed once, ahead of the TRY or CASE that guards them.
+            # Otherwise repeated parts would be computed once, before the TRY or CASE that guards them.
             "disabled_optimizers = 'common_subexpressions'", "lock_configuration = true",
         ):  # fmt: skip
             self._connection.execute(f"SET {setting}")
 
     def shared(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> PreparedStatement:
-        """A statement as `prepare` makes it, shared by all that want the same texts until each has closed it."""
+        """Return a statement as from `prepare`, shared by all callers with the same texts until each has closed it."""
         key = (tuple(select), where, schema)
         found = self._shared.get(key)
         if found is None:
@@ -96,9 +96,9 @@ class Engine:
         return found
 
     def prepare(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> PreparedStatement:
-        """A statement over batches of this Arrow schema; the table is called by nothing, columns by their names.
+        """Prepare a statement on batches of this Arrow schema; it refers to columns by name.
 
-        Raises ExpressionFailed when the engine refuses it, such as for a bad regular expression.
+        Raises ExpressionFailed when the engine refuses it, such as for an invalid regular expression.
         """
         self._count += 1
         name = f"batch{self._count}"
@@ -113,7 +113,7 @@ class Engine:
 
 
 class PreparedStatement:
-    """A prepared statement; usable in a `with` block when it is needed once."""
+    """A prepared statement; use it in a `with` block when it is needed once."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class PreparedStatement:
         self.close()
 
     def close(self) -> None:
-        """Let it go, once for each of its users."""
+        """Release it; to be called once by each of its users."""
         self.users -= 1
         if self.users:
             return
@@ -142,14 +142,14 @@ class PreparedStatement:
         self._connection.unregister(f"batch{self._number}")
 
     def run(self, batch: pa.RecordBatch) -> pa.Table:
-        """The result for a batch, columns r0, r1, ...; rows in the batch's order.
+        """Return the result for a batch, columns r0, r1, ...; rows in the batch's order.
 
-        Raises ExpressionFailed, and what has stopped a function.
+        Raises ExpressionFailed, and errors that stopped a function.
         """
         try:
             return self._run(batch)
         finally:
-            self._raise_stopped()  # also when TRY has made NULL of it
+            self._raise_stopped()  # also when TRY has turned it into NULL
 
     def _raise_stopped(self) -> None:
         for error in [stopped() for stopped in self._stopped]:
@@ -161,7 +161,7 @@ class PreparedStatement:
         try:
             result = self._connection.execute(f"EXECUTE run{self._number}")
             with warnings.catch_warnings():
-                # A relation would spare a copy that this way makes, and costs twice the time on small batches.
+                # A relation would avoid a copy, but takes twice the time on small batches.
                 warnings.simplefilter("ignore", UserWarning)
                 return result.to_arrow_table()
         except duckdb.Error as error:
@@ -171,7 +171,7 @@ class PreparedStatement:
 
 
 def engine_message(error: Exception) -> str:
-    """The engine's words without its own decoration."""
+    """Return the engine's message without its prefixes and advice."""
     text = str(error).split("\n", 1)[0]
     _, mark, own = text.partition("cdc: ")
     if mark:
@@ -186,7 +186,7 @@ def engine_message(error: Exception) -> str:
 
 
 def _with_arguments(function: EngineFunction) -> Callable[..., pa.Array]:
-    """The function with as many named arguments as it has types: the engine counts them."""
+    """Wrap the function with one named parameter per argument type, as the engine counts the parameters."""
 
     def called(*arrays: pa.Array) -> pa.Array:
         return function.call(*arrays)

@@ -1,4 +1,4 @@
-"""Values that make an expression fail: which row and expression it was, or NULL in their place with a count."""
+"""Handles values on which an expression fails: finds row and expression, or replaces them by NULL and counts them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cdc.schema import TableId
 from cdc.transform.computation import Computation, Expression
 from cdc.transform.engine import Engine, ExpressionFailed, PreparedStatement
 
-SECRET = "the engine's words are left out, as they could show a masked value"
+SECRET = "the engine's message is omitted, as it could show a masked value"
 
 
 @dataclass
 class Counts:
-    """Counts of values that an expression failed on, by table and column (the filter's is empty).
+    """Counts of values on which an expression failed, by table and column (empty for the filter).
 
     Attributes:
-        values: how many are NULL.
-        left_out: how many rows were left out, each counted for the first expression that failed on it.
-        dead_letters: those rows, until somebody takes them.
+        values: number of values replaced by NULL.
+        left_out: number of rejected rows, each counted for the first expression that failed on it.
+        dead_letters: the rejected rows, until they are taken.
     """
 
     values: Counter[tuple[TableId, str]] = field(default_factory=Counter)
@@ -36,7 +36,7 @@ def tolerant(
     compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
     counts: Counts | None,
 ) -> pa.Table:  # fmt: skip
-    """The result of a batch of which some value failed. Raises TransformError unless the rule says `null`."""
+    """Return the result of a batch in which some value failed. Raises TransformError unless the rule says `null`."""
     filter_ = compiled.filter
     if compiled.rule.on_error != "null":
         raise _locate_failure(compiled, block, batch, error)
@@ -54,7 +54,7 @@ def tolerant(
 
 
 def _failing(engine: Engine, expression: Expression, where: str | None, batch: pa.RecordBatch) -> int:
-    """How many rows an expression fails on."""
+    """Return the number of rows on which an expression fails."""
     count = f"count(*) FILTER (WHERE TRY(({expression.sql}) IS NULL) IS NULL)"
     with engine.prepare([count], where, batch.schema) as statement:
         return int(statement.run(batch).column(0)[0].as_py())
@@ -63,7 +63,7 @@ def _failing(engine: Engine, expression: Expression, where: str | None, batch: p
 def _locate_failure(
     compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed
 ) -> TransformError:
-    """The error with its row and expression, found by halving the batch."""
+    """Return the error with its row and expression, found by bisecting the batch."""
     filter_ = compiled.filter
     where = filter_.sql if filter_ is not None else None
     attempts = [(each, [each.sql], where) for each in compiled.expressions]
@@ -80,7 +80,7 @@ def _locate_failure(
 
 
 def _first_failing_row(statement: PreparedStatement, batch: pa.RecordBatch) -> tuple[int | None, str]:
-    """The first row that fails, and what the engine says of it; (None, '') when none does."""
+    """Return the first row that fails and the engine's message; (None, '') when none does."""
 
     def failure(start: int, count: int) -> str | None:
         try:
@@ -106,7 +106,7 @@ def _first_failing_row(statement: PreparedStatement, batch: pa.RecordBatch) -> t
 def explain(
     compiled: Computation, block: ChangeBlock, row: int | None, display_name: str, text: str, reason: str
 ) -> TransformError:
-    """The error that the user is told: table, key, column, expression and the next step; never a masked value."""
+    """Return the error for the user: table, key, column, expression and the next step; never a masked value."""
     masked = {mask.column.casefold() for mask in compiled.rule.masks}
     key = ", ".join(
         f"{name}={'(masked)' if name.casefold() in masked else block.rows.column(name)[row].as_py()}"

@@ -1,4 +1,4 @@
-"""The engine's view of a block: only the columns that an expression reads, and hidden ones about row and batch."""
+"""Builds the engine's input from a block: the columns that an expression reads, and hidden ones about row and batch."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _OF_SOURCE: dict[str, pa.DataType] = {
 }  # fmt: skip
 _HIDDEN |= _OF_SOURCE
 OF_CHANGE = frozenset({NOW, "__sequence", "__image", "__data_event_type__", "op_ts", "sequence", *_OF_SOURCE})
-"""Those that tell of the change or the batch that brought a row, not of the row."""
+"""Hidden columns that describe the change or the batch of a row, not the row."""
 
 OF_TABLE = frozenset({"__namespace_name__", "__schema_name__", "__table_name__"})
-"""Those that tell the table's name."""
+"""Hidden columns with the table's name."""
 
 
 class BadText(Exception):
@@ -46,7 +46,7 @@ class BadText(Exception):
 
 
 def engine_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
-    """The Arrow schema of the engine's input; columns are called c0, c1, ..., hidden ones by their names."""
+    """Return the Arrow schema of the engine's input; columns are named c0, c1, ..., except `__row`."""
     known = {column.name: column.type for column in schema.columns}
     fields = []
     for number, name in enumerate(names):
@@ -59,14 +59,14 @@ def engine_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
 
 
 def engine_names(names: Sequence[str]) -> dict[str, str]:
-    """The engine's name of each column in SQL."""
+    """Return each column's name in the engine's SQL."""
     return {name: '"__row"' if name == "__row" else f"c{number}" for number, name in enumerate(names)}
 
 
 def engine_batch(
     block: ChangeBlock, names: Sequence[str], schema: pa.Schema, now: datetime.datetime, *, namespaces: bool = False
 ) -> pa.RecordBatch:
-    """The engine's input for a block. Raises BadText: the engine does not survive text that is not UTF-8."""
+    """Return the engine's input for a block. Raises BadText: text that is not UTF-8 would crash the engine."""
     known = {column.name: number for number, column in enumerate(block.schema.columns)}
     arrays = []
     for field, name in zip(schema, names, strict=True):
@@ -83,9 +83,9 @@ def engine_batch(
 
 
 def hidden(block: ChangeBlock, name: str, now: datetime.datetime, *, namespaces: bool = False) -> pa.Array:
-    """A column that is not the table's: metadata, the row's number, the batch's moment.
+    """Return a hidden column: metadata, the row's number, the batch's time.
 
-    `namespaces` says whether the table's id may be `namespace.schema.table`.
+    `namespaces` is whether the table's id may be `namespace.schema.table`.
     """
     count = len(block)
     if name == "__row":

@@ -16,7 +16,7 @@ _MOST_DAYS = 10_000 * 366
 
 
 def interval(tree: exp.Expression, span: Span) -> Interval | Mistake:
-    """The interval, or what is wrong with it."""
+    """Return the interval, or the mistake in it."""
     value, unit = tree.args.get("this"), tree.args.get("unit")
     if not isinstance(value, exp.Literal):
         return Mistake(span, "an INTERVAL is a constant", "for a column, write TIMESTAMPADD(DAY, n, t)")

@@ -1,6 +1,6 @@
-"""Changes that do not tell what their row was, behind a rule: a delete with the key alone, a new row without the old.
+"""Rules on changes without a complete old row: a delete with the key only, a new row without the old one.
 
-Messages of Kafka are such. No filter can say whether the row is in the sink: one that it holds back is deleted there.
+Kafka messages can be like that. A filter cannot decide whether the row is in the sink: rows it rejects are deleted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from cdc.transform.typed import columns
 
 Numbers = npt.NDArray[np.int64]
 _ADDED = "__"
-"""How columns begin that Debezium adds to rows: `__deleted` and others are told of a row that is its key alone, too."""
+"""Prefix of columns that Debezium adds to rows, such as `__deleted`: they have values even in a row with only its key.
+"""
 
 
 def first_images(kinds: npt.NDArray[np.uint8], sequence: Numbers) -> npt.NDArray[np.bool_]:
-    """bool[n - 1]; the images before an update whose image after it follows: both have the same sequence."""
+    """Return the before images that are followed by the after image of the same update, bool[n - 1]."""
     updates = (kinds[:-1] == RowKind.UPDATE_BEFORE) & (kinds[1:] == RowKind.UPDATE_AFTER)
     return np.asarray(updates & (sequence[:-1] == sequence[1:]))
 
@@ -34,8 +35,8 @@ def _old_images(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 
 def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[Numbers, Numbers]:
-    """The rows that are not kept though they may be in the sink: images with the key alone, and new rows whose row
-    before is not told."""
+    """Return the rows that do not pass though they may be in the sink: images with the key only, and new rows without
+    the old row."""
     none = np.zeros(0, np.int64)
     read = set() if compiled.condition is None else set(columns(compiled.condition))
     key = block.schema.primary_key
@@ -55,7 +56,7 @@ def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[
 
 
 def _without_value(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """The values that are NULL, or what Debezium has in a NOT NULL column instead."""
+    """Return which values are NULL, or the placeholder that Debezium writes to NOT NULL columns, bool[n]."""
     kind = array.type
     if pa.types.is_temporal(kind):
         array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
@@ -70,8 +71,7 @@ def _without_value(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def computed_for(compiled: Computation, batch: pa.RecordBatch, rows: Numbers, key: Sequence[str]) -> list[pa.Array]:
-    """The computed columns of such rows: those of the key, and of a soft delete all; NULL for others and where they
-    fail."""
+    """Compute the key columns of such rows, or all columns for a soft delete; the others and failed values are NULL."""
     wanted = [
         number not in compiled.whole and (compiled.rule.soft_delete or each.column in key)
         for number, each in enumerate(compiled.expressions)
@@ -87,7 +87,7 @@ def computed_for(compiled: Computation, batch: pa.RecordBatch, rows: Numbers, ke
 
 
 def check_keys(compiled: Computation, block: ChangeBlock) -> None:
-    """Refuse an old row of a block behind its rule whose key, by `primary-keys`, is not told. Raises TransformError."""
+    """Refuse old rows, after a rule, without a value in a key column of `primary-keys`. Raises TransformError."""
     old = _old_images(block.kinds.to_numpy())
     for name in block.schema.primary_key if compiled.rule.primary_keys and old.any() else ():
         unknown = old & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)

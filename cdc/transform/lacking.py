@@ -1,4 +1,4 @@
-"""Functions that the engine lacks, computed value by value; each engine has them by the names of `LACKING`."""
+"""Functions that the engine lacks, computed value by value; registered in each engine under the names in `LACKING`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SPECIAL = "|*+?(){}[]^-"
 
 
 def groups(regex: str) -> int:
-    """How many groups a regular expression has that can be asked for by number."""
+    """Return the number of numbered groups in a regular expression."""
     plain = re.sub(r"\\Q.*?(\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", "", regex, flags=re.DOTALL)
     return len(re.findall(r"\((?!\?)|\(\?P?<", plain))
 
 
 def rewritten(regex: str, by: str) -> str:
-    """Java's replacement, with groups such as $1, as the engine has it. Raises ValueError for a missing group."""
+    """Convert a Java replacement, with groups such as $1, to the engine's. Raises ValueError for a missing group."""
     last = max((int(group) for group in re.findall(r"\$(\d)", by)), default=0)
     if last > groups(regex):
         raise ValueError(f"there is no group ${last} in the regular expression '{regex}'")
@@ -27,7 +27,7 @@ def rewritten(regex: str, by: str) -> str:
 
 
 def _similar(pattern: str, escape: str) -> str:
-    """The regular expression of a SIMILAR TO pattern; no character escapes where `escape` is empty."""
+    """Convert a SIMILAR TO pattern to a regular expression; an empty `escape` means no escape character."""
     if len(escape) > 1:
         raise ValueError("ESCAPE takes one character")
     try:
@@ -37,12 +37,12 @@ def _similar(pattern: str, escape: str) -> str:
 
 
 def _find(what: bytes, data: bytes, start: int) -> int:
-    """Where bytes first occur from a position on, which counts from 1; 0 when they do not."""
+    """Return the first position of bytes at or after `start`, counted from 1; 0 when they do not occur."""
     return data.find(what, start - 1) + 1 if 1 <= start <= len(data) + 1 else 0
 
 
 class _Lacking(NamedTuple):
-    """One function: engine types of its arguments, Arrow and engine type of its result, and what it does."""
+    """A function: engine types of the arguments, Arrow and engine type of the result, and the implementation."""
 
     arguments: tuple[str, ...]
     arrow: pa.DataType
@@ -50,13 +50,13 @@ class _Lacking(NamedTuple):
     of: Callable[..., Any]
 
     def call(self, *arrays: Any) -> pa.Array:
-        """Its answers; NULL where an argument is. Raises ValueError."""
+        """Compute the results; NULL where an argument is. Raises ValueError."""
         rows = zip(*(array.to_pylist() for array in arrays), strict=True)
         return pa.array([None if None in row else self.of(*row) for row in rows], self.arrow)
 
 
 def _cached(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its answers remembered, and its errors as the engine passes them on."""
+    """Cache the function's results, and mark its errors so that the engine passes them on."""
     known = lru_cache(maxsize=1_000)(function)
 
     def called(*args: Any) -> Any:
@@ -77,7 +77,7 @@ LACKING: dict[str, _Lacking] = {
 
 
 def similar_to_regex(pattern: str, escape: str | None) -> str:
-    """The regular expression that matches the same whole texts. Raises ValueError with the reason."""
+    """Convert a SIMILAR TO pattern to a regular expression for whole texts. Raises ValueError with the reason."""
     result, position, inside = "(?s:", 0, False
     while position < len(pattern):
         char = pattern[position]

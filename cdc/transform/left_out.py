@@ -1,7 +1,7 @@
-"""Rows that an expression fails on, left out and kept as dead letters: `on-error: dead-letter`.
+"""Rejects rows on which an expression fails and writes them to dead letters: `on-error: dead-letter`.
 
-Such a row counts as one that the filter holds back: an update to it is a delete in the sink, an update of it an insert.
-So the sink has exactly the rows that could be computed, whenever the others came.
+Such a row is treated as rejected by the filter: an update to it becomes a delete in the sink, an update from it an
+insert. So the sink has exactly the rows that could be computed, in whatever order the others came.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cdc.transform.typed import Typed, columns
 
 HIDDEN = "(masked)"
 _MOST_EXPLAINED = 100
-"""Rows of a block that the engine is asked about, for each expression; the others have the first one's words."""
+"""Maximum number of rows per block and expression with a message of their own; others get that of the first row."""
 
 
 def without_failing(
     compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
     counts: Counts | None,
 ) -> tuple[pa.Table, npt.NDArray[np.int64]]:  # fmt: skip
-    """The result for the rows that no expression fails on, and their numbers; `counts` gets letters of the others.
+    """Return the result for rows on which no expression fails, and their indexes; `counts` gets the others' letters.
 
-    Raises TransformError when it is no row that made the batch fail.
+    Raises TransformError when the failure is not due to a row.
     """
     failing = _failing(compiled, batch)
     if not failing:
@@ -49,7 +49,7 @@ def without_failing(
 
 
 _Failing = dict[int, list[tuple[Expression, str]]]
-"""By row: what fails on it, with the engine's words."""
+"""By row: the expressions that fail on it, with the engine's message."""
 
 
 def _failing(compiled: Computation, batch: pa.RecordBatch) -> _Failing:
@@ -66,14 +66,14 @@ def _failing(compiled: Computation, batch: pa.RecordBatch) -> _Failing:
 
 
 def _reasons(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows: list[int]) -> Iterator[str]:
-    """The engine's message for each row; empty where it could show a masked value."""
+    """Yield the engine's message for each row; `SECRET` where it could show a masked value."""
     first = SECRET
     with engine.prepare([expression.sql], None, batch.schema) as statement:
         for number, row in enumerate(rows):
             if expression.secret or number >= _MOST_EXPLAINED:
                 yield first
                 continue
-            reason = "it fails beside other rows only"
+            reason = "it fails only together with other rows"
             try:
                 statement.run(batch.slice(row, 1))
             except ExpressionFailed as error:
@@ -83,7 +83,7 @@ def _reasons(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows
 
 
 def _dead_letters(compiled: Computation, block: ChangeBlock, failing: _Failing) -> Iterator[tuple[DeadLetter, str]]:
-    """One for each row that is new or changed, and the column (the filter's is empty) that it is counted for."""
+    """Yield a letter for each new or changed row, and the column (empty for the filter) that it is counted for."""
     hidden = _hidden(compiled)
     passing = [output.node.value for output in compiled.outputs if output.passes]
     nodes = {output.column.name: output.node for output in compiled.outputs}
@@ -111,13 +111,13 @@ def _dead_letters(compiled: Computation, block: ChangeBlock, failing: _Failing) 
 
 
 def _read(compiled: Computation, nodes: dict[str, Typed], expression: Expression) -> Iterator[str]:
-    """The source columns that an expression reads."""
+    """Yield the source columns that an expression reads."""
     node = nodes[expression.column] if expression.column else compiled.condition
     yield from () if node is None else columns(node)
 
 
 def _hidden(compiled: Computation) -> set[str]:
-    """Source columns whose values nobody is to see: those that `mask` names, and those that functions hide."""
+    """Return the source columns whose values must not be shown: those in `mask`, and those in masking functions."""
     names = {mask.column.casefold() for mask in compiled.rule.masks}
     nodes = [output.node for output in compiled.outputs if not output.passes]
     while nodes:

@@ -1,7 +1,7 @@
-"""Values that no sink can hold, found where they are computed: dates after 9999, numbers beyond DOUBLE, odd JSON.
+"""Checks for computed values that no sink can hold: dates after 9999, numbers beyond DOUBLE, non-standard JSON.
 
-Functions on whole arrays for the engine, and the SQL that calls them: an expression written twice would be computed
-twice.
+Functions on whole arrays for the engine, and the SQL that calls them: a check written in SQL would compute the
+expression twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIRST_US, _LAST_US = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_
 _LONGEST_US = 3_020_399_999_999  # 838:59:59.999999
 _YEARS = "the result is outside of the years 1 to 9999"
 _SUSPECT = r"(?i)nan|inf|,\s*[\]}]"
-"""What the engine takes for JSON and other systems do not; in JSON proper it stands in text only."""
+"""Parts that the engine accepts in JSON and other systems do not; in valid JSON they occur only inside strings."""
 
 _IN_RANGE = {
     Kind.DATE: "cdc_date({0})",
@@ -36,17 +36,17 @@ _IN_RANGE = {
 
 
 def in_range(sql: str, kind: SqlType) -> str:
-    """SQL of the same value, which fails where no sink can hold it."""
+    """Return SQL of the same value that fails where no sink can hold it."""
     return _IN_RANGE.get(kind.kind, "{0}").format(sql) if isinstance(kind, DataType) else sql
 
 
 def bounded(sql: str, node: Typed) -> str:
-    """SQL of an expression that fails where no sink can hold its value, unless that was there before."""
+    """Return SQL of an expression that fails where no sink can hold its value, except for values of the source."""
     return sql if _is_uncomputed(node) else in_range(sql, node.type)
 
 
 def _is_uncomputed(node: Typed) -> bool:
-    """Whether a value is one of the row's or the rule's own, and computed of nothing: what was there may stay."""
+    """Whether a value comes unchanged from the row or the rule: such values are not checked."""
     if node.op == "CASE":
         return all(map(_is_uncomputed, (*node.args[1::2], node.args[-1])))
     if node.op in ("COALESCE", "GREATEST", "LEAST"):
@@ -56,7 +56,7 @@ def _is_uncomputed(node: Typed) -> bool:
 
 
 def is_json(sql: str) -> str:
-    """SQL that tells whether text is JSON."""
+    """Return SQL that checks whether text is JSON."""
     plain = f"NOT regexp_matches({sql}, '{_SUSPECT}')"
     return f"(json_valid({sql}) AND CASE WHEN {plain} THEN TRUE ELSE cdc_json({sql}) END)"
 
@@ -72,7 +72,7 @@ def _between(low: int, high: int, kind: pa.DataType, message: str) -> Callable[[
 
 
 def in_range_values(values: pa.Array, kind: SqlType) -> pa.Array:
-    """The values, checked to be in the range of their kind. Raises ValueError."""
+    """Return the values after checking that they are in the range of their kind. Raises ValueError."""
     if isinstance(kind, DataType) and kind.kind in _CHECKED:
         name, seen = _CHECKED[kind.kind]
         CHECKS[name][2](values if seen is None else values.cast(seen))
@@ -88,7 +88,7 @@ def _finite(values: Any) -> Any:
 
 
 def is_strict_json(texts: Any) -> Any:
-    """bool[n], whether texts are JSON; NULL for NULL."""
+    """Return whether texts are JSON, bool[n]; NULL for NULL."""
     return pa.array([None if text is None else _is_strict(text) for text in texts.to_pylist()], pa.bool_())
 
 
@@ -115,11 +115,11 @@ CHECKS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "cdc_finite": ("DOUBLE", "DOUBLE", _finite),
     "cdc_json": ("VARCHAR", "BOOLEAN", is_strict_json),
 }
-"""The functions by their names in the engine: type of the argument, type of the result, and what they do."""
+"""Functions by name in the engine: type of the argument, type of the result, and the implementation."""
 
 _CHECKED: dict[Kind, tuple[str, pa.DataType | None]] = {
     Kind.DATE: ("cdc_date", None), Kind.TIMESTAMP: ("cdc_moment", pa.int64()),
     Kind.TIMESTAMP_LTZ: ("cdc_moment", pa.int64()), Kind.TIME: ("cdc_time", None), Kind.DOUBLE: ("cdc_finite", None),
     Kind.FLOAT: ("cdc_finite", None),
 }  # fmt: skip
-"""The function for the values of a kind, and as what it sees them."""
+"""The function that checks the values of a kind, and the Arrow type that it takes."""

@@ -1,7 +1,7 @@
-"""Requests to a server of AI models that speaks OpenAI's protocol: chat completions and embeddings. Executor.
+"""Client of AI model servers with OpenAI's protocol: chat completions and embeddings. Executor.
 
-What may pass (no connection, no answer in time, 408, 429, 5xx) is tried again for a while; other answers are final.
-The server's certificate is verified, redirects and proxies are not followed, and the key is in no message.
+Transient errors (no connection, timeout, 408, 429, 5xx) are retried for a while; others are final. The server's
+certificate is verified, redirects and proxies are not followed, and messages never contain the key.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.transform.texts import Model
 
 EMBEDDED = 64
-"""Texts of one request for embeddings."""
+"""Maximum number of texts in one request for embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The retries of a client, and its way to wait."""
+    """A client's retry policy and its sleep function."""
 
     policy: RetryPolicy
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
 
 RETRY = Patience(RetryPolicy(timeout_s=20.0, first_pause_s=0.5, longest_pause_s=5.0))
-"""Inside a task; after that the engine runs the task again, as long as `retry-timeout` and until the run is stopped."""
+"""Retries inside a task; then the engine repeats the task, for as long as `retry-timeout` and until a stop."""
 
 _LONGEST_ANSWER = 64 << 20
 _SHOWN = 300
@@ -44,24 +44,24 @@ _KEY_REFUSED = frozenset({401, 403})
 _IMAGES = {
     "png": rb"\x89PNG\r\n\x1a\n", "jpeg": rb"\xff\xd8\xff", "gif": rb"GIF8[79]a", "webp": rb"RIFF.{4}WEBP",
 }  # fmt: skip
-"""Kinds of images, and how their bytes begin."""
+"""Kinds of images, and the pattern that their bytes begin with."""
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.IGNORECASE | re.DOTALL)
 
 
 class InputRefused(Exception):
-    """The server will not answer for this input; it may for others."""
+    """The server refuses this input; it may accept others."""
 
 
 class ModelClient:
-    """Asks one model, inside an `async with`; any number of requests at a time, which share connections."""
+    """Client of one model, used in an `async with`; any number of concurrent requests share its connections."""
 
     def __init__(self, model: Model, patience: Patience = RETRY) -> None:
         import httpx
 
         self._model, self._patience = model, patience
         self._where = f"model {model.name} ({model.url})"
-        verified = ssl.create_default_context()  # verifies, whatever PYTHONHTTPSVERIFY says
-        # `request.timeout` is for the whole of a request, which httpx has no setting for
+        verified = ssl.create_default_context()  # verifies, regardless of PYTHONHTTPSVERIFY
+        # `request.timeout` limits a whole request, for which httpx has no setting
         self._http = httpx.AsyncClient(verify=verified, timeout=None, follow_redirects=False, trust_env=False)
 
     async def __aenter__(self) -> Self:
@@ -71,9 +71,9 @@ class ModelClient:
         await self._http.aclose()
 
     async def embeddings(self, texts: Sequence[str]) -> list[list[float]]:
-        """The embedding of each of up to `EMBEDDED` texts.
+        """Return the embedding of each of up to `EMBEDDED` texts.
 
-        Raises Refused, ModelUnavailable when there is no answer for a while, and TransformError for what is final.
+        Raises InputRefused, ModelUnavailable once retries are exhausted, and TransformError for final errors.
         """
         body = {**self._model.embedding_body, "model": self._model.model, "input": list(texts)}
         given = await self._post("/embeddings", body)
@@ -88,25 +88,25 @@ class ModelClient:
         return made
 
     async def chat(self, system: str, text: str) -> str:
-        """The answer to a text, or about the image whose URL it is; `system` is the system message. Raises as above."""
+        """Return the answer to a text, or about the image at its URL; `system`: the system message. Raises as above."""
         return await self._answer(system, [_image_part(text)] if self._model.image_urls else text)
 
     async def about_image(self, image: bytes, prompt: str) -> str:
-        """The answer about an image. Raises as above; Refused for bytes that are no image."""
+        """Return the answer about an image. Raises as above; InputRefused for bytes that are not an image."""
         kind = next((kind for kind, start in _IMAGES.items() if re.match(start, image, re.DOTALL)), None)
         if kind is None:
-            raise InputRefused(f"{self._where}: the bytes are no PNG, JPEG, GIF or WebP image")
+            raise InputRefused(f"{self._where}: the bytes are not a PNG, JPEG, GIF or WebP image")
         url = f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
         return await self._answer(self._model.prompt, [{"type": "text", "text": prompt}, _image_part(url)])
 
     def json_of(self, answer: str) -> str:
-        """An answer that has to be JSON, without the fences that models like to put around it. Raises Refused."""
+        """Return an answer that has to be JSON without the code fences that models often add. Raises InputRefused."""
         text = _FENCED.sub(r"\1", answer).strip()
         try:
             json.loads(text, parse_constant=_no_json)
         except (ValueError, RecursionError) as error:
             shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}..."
-            raise InputRefused(f"{self._where}: the answer is no JSON: {shown}") from error
+            raise InputRefused(f"{self._where}: the answer is not JSON: {shown}") from error
         return text
 
     async def _answer(self, system: str, content: object) -> str:
@@ -154,7 +154,7 @@ class ModelClient:
             raise self._strange("JSON") from error
 
     async def _exchanged(self, path: str, data: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer."""
+        """Send the request and return status and body of the response."""
         key = f"Bearer {self._model.api_key}"
         headers = {"Content-Type": "application/json", "Authorization": key, **self._model.headers}
         found = bytearray()
@@ -166,7 +166,7 @@ class ModelClient:
         return response.status_code, bytes(found)
 
     def _unsent_error(self, error: Exception) -> CdcError:
-        """The error for a request that got no answer."""
+        """Return the error for a request without a response."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
             cause = cause.__cause__ or cause.__context__

@@ -1,6 +1,6 @@
-"""The functions that ask a model which an expression names: `AI_COMPLETE('small', note, 'Summarise this')`.
+"""Functions that query a model named in the expression: `AI_COMPLETE('small', note, 'Summarise this')`.
 
-What each tells the model, and what its answer is. Answers of text functions are JSON.
+Defines the instructions of each function and its result. Text functions return JSON.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Literal as Choice
 from cdc.transform.types import FLOAT, INT, JSON, STRING, Array, SqlType
 
 NO_IMAGES = "AI_IMAGE_EMBED"
-"""A function of Flink CDC's that none of its models, and none here, can answer."""
+"""A function of Flink CDC that none of its models supports, nor any here."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way of asking.
+    """The definition of one function.
 
     Attributes:
-        kind: what is asked for: an answer to a text, an answer about an image, or the embedding of a text.
+        kind: the request: an answer to a text, an answer about an image, or the embedding of a text.
         result: type of the answers.
-        more: names and types of the arguments behind the model's name and the input.
-        task: what the model is told to do, with a `{}` for each of those arguments.
-        fields: of the JSON object that it is to answer with; none for an answer that is no JSON.
+        more: names and types of the arguments after the model's name and the input.
+        task: the instructions for the model, with a `{}` for each of those arguments.
+        fields: fields of the JSON object to answer with; none for an answer that is not JSON.
     """
 
     kind: Choice["chat", "image", "embedding"]
@@ -34,7 +34,7 @@ class Form:
     fields: tuple[str, ...] = ()
 
     def system_message(self, prompt: str, more: Sequence[str]) -> str:
-        """The system message: what the file says of the model, the task, and the shape of the answer."""
+        """Return the system message: the model's prompt in the file, the task, and the format of the answer."""
         shape = ", ".join(f'"{name}": ...' for name in self.fields)
         parts = [prompt, self.task.format(*more), f"Answer with one JSON object and nothing else: {{{shape}}}"]
         return "\n".join(part for part in parts[: None if self.fields else 2] if part)
@@ -79,4 +79,4 @@ FORMS: dict[str, Form] = {
     "AI_IMAGE_COMPLETE": Form("image", STRING, (("prompt", STRING),)),
     "AI_EMBED": Form("embedding", Array(FLOAT)),
 }  # fmt: skip
-"""By the functions' names."""
+"""Definitions by function name."""

@@ -1,7 +1,7 @@
-"""Where rules may ask a model: not in what decides which rows the sink has.
+"""Checks where rules use a model: not for anything that decides which rows the sink has.
 
-A model does not give the same answer twice. So a filter, a key, a table without a key and `on-error: dead-letter`
-cannot be made of answers.
+A model's answers are not repeatable. So they are refused in a filter, in a key, in a table without a key and with
+`on-error: dead-letter`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def uses_model(node: Typed) -> bool:
-    """Whether a model is asked in an expression."""
+    """Whether an expression queries a model."""
     return any(each.op.startswith(("ask ", "asks ")) for each in walk(node))
 
 
 def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None) -> None:
-    """Refuse answers where another answer to the same text would leave rows in the sink that the source has not.
+    """Refuse models where another answer to the same text would leave rows in the sink that the source does not have.
 
-    `schema` is the resulting one. Raises SpecError.
+    `schema` is the resulting schema. Raises SpecError.
     """
     problems = [
         text.problem(Mistake(span, message, hint))
@@ -41,7 +41,7 @@ def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn
 def _deciding(
     rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None
 ) -> Iterator[tuple[SqlText, Span, str, str]]:
-    start, hint = Span(0, 1), "a model may answer otherwise next time; put the answer into a column that is no key"
+    start, hint = Span(0, 1), "a model may answer differently next time; put the answer into a column outside the key"
     if condition is not None and rule.filter is not None and uses_model(condition):
         yield rule.filter.text, start, "a filter cannot ask a model", hint
     found = [output for output in made if uses_model(output.node)]

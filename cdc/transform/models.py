@@ -1,6 +1,6 @@
-"""AI models as functions of rules: each different text of a block is asked for once, several at a time.
+"""AI models as functions of rules: one request per distinct input in a block, several concurrently.
 
-A model does not give the same answer twice: `cdc.transform.model_use` has where rules may ask one.
+A model's answers are not repeatable: `cdc.transform.model_use` checks where rules may use one.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from cdc.types.kinds import BINARIES
 
 _FORMS_OF_KINDS = {"chat": Form("chat", STRING), "embedding": Form("embedding", Array(FLOAT))}
 Question = tuple[Any, ...]
-"""The input and what else a function was given for one row: all that its answer depends on."""
+"""The arguments of a function for one row, from the input on: all that the answer depends on."""
 
 
 class LoadedModel:
-    """One way of asking a model that rules can call. One thread, one task at a time: `begin` before its first block.
+    """A function of a model that rules can call. One thread, one task at a time: `begin` before its first block.
 
-    Without a `form` the model is itself a function of one text; with one it is `AI_...('model', input, ...)`.
+    Without a `form` the model itself is a function of one text; with one it is `AI_...('model', input, ...)`.
     """
 
     def __init__(self, model: Model, form: tuple[str, Form] | None = None) -> None:
@@ -53,20 +53,20 @@ class LoadedModel:
         self._stopped: CdcError | None = None
 
     def begin(self, answers: Answers | None) -> None:
-        """Begin a task; without `answers` nothing is asked, and all is NULL."""
+        """Begin a task; without `answers` the model is not queried, and all results are NULL."""
         self._answers, self._refused, self._stopped = answers, {}, None
 
     def take_error(self) -> CdcError | None:
-        """The error that ended the questions, once: the server does not answer, or refuses all. No fault of a value."""
+        """Return, once, the error that ended all requests and is not about a value: no response, or all refused."""
         error, self._stopped = self._stopped, None
         return error
 
     def own(self) -> OwnFunction:
-        """The function in the form that rules call."""
+        """Return the function as rules call it."""
         return OwnFunction(Arity(1, 1), self)
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
-        """The typed call: of text, or of an image's bytes."""
+        """Return the typed call, of text or of an image's bytes."""
         given, wanted = [], [self._input(args[0]), *(kind for _, kind in self.form.more)]
         for arg, kind in zip(args, wanted, strict=True):
             fits = is_integer(arg.type) if kind == INT else kind == BYTES or is_text(arg.type)
@@ -86,7 +86,7 @@ class LoadedModel:
         return BYTES
 
     def engine(self) -> EngineFunction:
-        """The function in the form that the engine calls."""
+        """Return the function as the engine calls it."""
         types = (BYTES if self.form.kind == "image" else STRING, *(kind for _, kind in self.form.more))
         arguments = tuple(map(engine_type, types))
         return EngineFunction(
@@ -99,7 +99,7 @@ class LoadedModel:
         if answers is None:
             return pa.nulls(len(questions), arrow_of(self.form.result))
         if self._stopped is not None:
-            raise ValueError("cdc: the model was asked in vain")
+            raise ValueError("cdc: an earlier request to the model failed")
         keys = {question: self._key(question) for question in questions if question is not None}
         try:
             self._ask_questions(answers, {question: key for question, key in keys.items() if answers.get(key) is None})
@@ -119,17 +119,17 @@ class LoadedModel:
         return hashlib.sha256(self._identity + b"\0" + data + further).hexdigest()
 
     def _ask_questions(self, answers: Answers, keys: dict[Question, str]) -> None:
-        """Ask these questions and put down the answers. Raises the first error that is about none of them."""
+        """Send these questions and store the answers. Raises the first error that is not about one of them."""
         questions = [question for question, key in keys.items() if key not in self._refused]
         if not questions:
             return
         size = EMBEDDED if self.form.kind == "embedding" else 1
         parts = [questions[start : start + size] for start in range(0, len(questions), size)]
-        with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop, as in a notebook
+        with ThreadPoolExecutor(1) as thread:  # the calling thread may have an event loop, as in a notebook
             thread.submit(asyncio.run, self._ask_all(answers, keys, parts)).result()
 
     async def _ask_all(self, answers: Answers, keys: dict[Question, str], parts: list[list[Question]]) -> None:
-        """Ask so many parts at a time as the file says. The first that fails, in any way, ends all others."""
+        """Send as many parts concurrently as the file allows. The first failure ends all others."""
         waiting = iter(parts)
 
         async def ask_next(client: ModelClient) -> None:
@@ -156,7 +156,7 @@ class LoadedModel:
     async def _answered(
         self, client: ModelClient, questions: Sequence[Question]
     ) -> list[tuple[Question, Answer | InputRefused]]:
-        """Questions with their answers; of several that are refused together each is asked by itself."""
+        """Return questions with their answers; when several are refused together, each is sent separately."""
         try:
             return list(zip(questions, await self._answers_of(client, questions), strict=True))
         except InputRefused as refused:
@@ -175,23 +175,23 @@ class LoadedModel:
 
 
 class NamedModels:
-    """One of `FORMS`: a function whose first argument names the model."""
+    """A function of `FORMS`, whose first argument names the model."""
 
     def __init__(self, name: str, form: Form, models: Sequence[Model]) -> None:
         self.name, self.form = name, form
         self.models = {model.name.upper(): LoadedModel(model, (name, form)) for model in models}
 
     def own(self) -> OwnFunction:
-        """The function in the form that rules call."""
+        """Return the function as rules call it."""
         count = 2 + len(self.form.more)
         return OwnFunction(Arity(count, count), self, self._wrong)
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
-        """The typed call of the model that the first argument names."""
+        """Return the typed call of the model that the first argument names."""
         return self.models[args[0].value.upper()].typed(args[1:], span)
 
     def _wrong(self, call: Call) -> Mistake | None:
-        """The problem with the first argument of a call."""
+        """Return the problem with the first argument of a call, None without one."""
         named = call.args[0]
         if not isinstance(named, Literal) or not isinstance(named.value, str):
             hint = f"choose between calls, such as IF(a > 1, {self.name}('x', ...), {self.name}('y', ...))"
@@ -203,7 +203,7 @@ class NamedModels:
 
 
 def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dict[str, OwnFunction]]:
-    """All ways of asking the models of a file, and the functions that rules call, by upper-case name."""
+    """Return all functions of a file's models, and the functions that rules call by upper-case name."""
     single = [LoadedModel(model) for model in models if model.kind != "named"]
     named = [model for model in models if model.kind == "named"]
     functions = [NamedModels(name, form, named) for name, form in FORMS.items()] if named else []
@@ -212,5 +212,5 @@ def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dic
 
 
 def _question(values: tuple[Any, ...]) -> Question | None:
-    """The question to the model; None for NULL and for a blank input."""
+    """Return the question to the model; None for NULL and for a blank input."""
     return None if None in values or not values[0].strip() else values

@@ -1,4 +1,4 @@
-"""Types of the operators: comparison, logic, arithmetic, CASE and its kin. Each rule: operands in, typed node out."""
+"""Typing rules of operators: comparison, logic, arithmetic, CASE and the like. Each takes operands, returns a node."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from cdc.types.kinds import REALS
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MOST_EXPONENT = 400
-"""No type holds a number that is larger than this power of ten."""
+"""No type holds numbers beyond this power of ten."""
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 
 
 def compare(op: str, left: Typed, right: Typed, span: Span) -> Typed:
-    """A comparison of two values of one family; numbers of different types compare by value."""
+    """Type a comparison of two values of one type family; numbers of different types are compared by value."""
     left, right = _adapted(left, right.type), _adapted(right, left.type)
     nullable = not op.startswith("IS") and (left.nullable or right.nullable)
     for side in (left, right):
@@ -85,7 +85,7 @@ def _comparable(node: Typed, op: str) -> None:
 
 
 def _adapted(node: Typed, to: object) -> Typed:
-    """A text literal beside a value of another type is read as that type; what cannot be read is a mistake."""
+    """Convert a text literal to the type of the other operand; text that cannot be converted is a mistake."""
     if node.op != "literal" or not isinstance(node.value, str) or not isinstance(to, DataType) or is_text(to):
         return node
     text = node.value.strip()
@@ -113,7 +113,7 @@ def _adapted(node: Typed, to: object) -> Typed:
 
 
 def condition(node: Typed, what: str) -> Typed:
-    """The node, when it is a condition."""
+    """Return the node if it is a condition. Raises ExpressionError."""
     if isinstance(node.type, NullType):
         return cast(node, BOOLEAN)
     if node.type != BOOLEAN:
@@ -123,7 +123,7 @@ def condition(node: Typed, what: str) -> Typed:
 
 
 def logic(op: str, args: list[Typed], span: Span) -> Typed:
-    """AND and OR; chains become one node, so that the translator can guard each operand by those before it."""
+    """Type AND and OR; chains become one node, so that the translator can guard each operand by the earlier ones."""
     flat: list[Typed] = []
     for arg in args:
         flat += arg.args if arg.op == op else [condition(arg, op)]
@@ -131,7 +131,7 @@ def logic(op: str, args: list[Typed], span: Span) -> Typed:
 
 
 def is_in(args: list[Typed], span: Span) -> Typed:
-    """IN: the same answer as comparisons with `=` joined by OR."""
+    """Type IN: equivalent to comparisons with `=` joined by OR."""
     pairs = [compare("=", args[0], each, span) for each in args[1:]]
     first = pairs[0].args[0]
     if all(pair.op == "=" and pair.args[0] == first for pair in pairs):
@@ -140,7 +140,7 @@ def is_in(args: list[Typed], span: Span) -> Typed:
 
 
 def arithmetic(op: str, left: Typed, right: Typed, span: Span) -> Typed:
-    """+ - * / % on numbers, and moments with intervals."""
+    """Type + - * / % on numbers, and moments with intervals."""
     left, right = _adapted_number(left), _adapted_number(right)
     if any(
         isinstance(side.type, IntervalType) or kind_of(side.type) in (*MOMENTS, Kind.TIME) for side in (left, right)
@@ -238,12 +238,12 @@ def _moment(op: str, left: Typed, right: Typed, span: Span) -> Typed:
 
 
 def negative(args: list[Typed], span: Span) -> Typed:
-    """Unary minus: 0 - x, so that the smallest integer fails and does not change its type."""
+    """Type unary minus as 0 - x, so that the smallest integer fails instead of changing its type."""
     return arithmetic("-", literal(0, span), args[0], span)
 
 
 def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array | Map | RowType | NullType, list[Typed]]:
-    """The common type of values, and each converted to it."""
+    """Return the common type of values, and each converted to it."""
     known = [arg for arg in args if not isinstance(arg.type, NullType)]
     first = next((arg for arg in known if not (arg.op == "literal" and isinstance(arg.value, str))), None)
     args = [_adapted(arg, first.type) if first is not None and not is_text(first.type) else arg for arg in args]
@@ -255,8 +255,8 @@ def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array |
 
 
 def _alternatives(what: str, args: list[Typed], span: Span) -> tuple[SqlType, list[Typed]]:
-    """The type of values of which one is chosen, and each converted to it, as Flink CDC does: where one is text all
-    are, and FLOAT with integers is FLOAT."""
+    """Return the common type of alternatives, and each converted to it, as Flink CDC does: with one text all are text,
+    and FLOAT with integers is FLOAT."""
     kinds = [arg.type for arg in args if not isinstance(arg.type, NullType)]
     if any(map(is_text, kinds)) and not all(map(is_text, kinds)) and all(map(is_shown, kinds)):
         return STRING, [cast(arg, STRING) for arg in args]
@@ -267,7 +267,7 @@ def _alternatives(what: str, args: list[Typed], span: Span) -> tuple[SqlType, li
 
 
 def case(args: list[Typed], span: Span) -> Typed:
-    """CASE: conditions and values in turn, the value of ELSE at the end."""
+    """Type CASE: alternating conditions and values, the value of ELSE at the end."""
     conditions = [condition(arg, "WHEN") for arg in args[:-1:2]]
     kind, values = _alternatives("CASE", [*args[1::2], args[-1]], span)
     mixed = [each for pair in zip(conditions, values, strict=False) for each in pair]
@@ -275,25 +275,25 @@ def case(args: list[Typed], span: Span) -> Typed:
 
 
 def if_(args: list[Typed], span: Span) -> Typed:
-    """IF(condition, value, otherwise)."""
+    """Type IF(condition, value, otherwise)."""
     return case(args, span)
 
 
 def coalesce(args: list[Typed], span: Span) -> Typed:
-    """COALESCE and IFNULL: the first that is not NULL."""
+    """Type COALESCE and IFNULL: the first value that is not NULL."""
     kind, values = _alternatives("COALESCE", args, span)
     return call("COALESCE", kind, values, span, nullable=all(value.nullable for value in values))
 
 
 def nullif(args: list[Typed], span: Span) -> Typed:
-    """NULLIF(a, b): a, or NULL when they are equal."""
+    """Type NULLIF(a, b): a, or NULL when they are equal."""
     equal = compare("=", args[0], args[1], span)
     kind = args[0].type
     return call("CASE", kind, [equal, cast(literal(None, span), kind), args[0]], span, nullable=True)
 
 
 def extreme(op: str) -> Callable[[list[Typed], Span], Typed]:
-    """GREATEST and LEAST: NULLs are left out, NULL when all are."""
+    """Return the rule of GREATEST and LEAST: NULLs are ignored, NULL when all are."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
         kind, values = one_of(op, args, span)
@@ -305,12 +305,12 @@ def extreme(op: str) -> Callable[[list[Typed], Span], Typed]:
 
 
 def is_null(args: list[Typed], span: Span) -> Typed:
-    """IS NULL: takes everything."""
+    """Type IS NULL, for any type."""
     return call("IS NULL", BOOLEAN, args, span, nullable=False)
 
 
 def is_truth(op: str) -> Callable[[list[Typed], Span], Typed]:
-    """IS TRUE, IS FALSE."""
+    """Return the rule of IS TRUE or IS FALSE."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
         return call(op, BOOLEAN, [condition(args[0], op)], span, nullable=False)
@@ -319,5 +319,5 @@ def is_truth(op: str) -> Callable[[list[Typed], Span], Typed]:
 
 
 def negation(args: list[Typed], span: Span) -> Typed:
-    """NOT."""
+    """Type NOT."""
     return call("NOT", BOOLEAN, [condition(args[0], "NOT")], span)

@@ -1,4 +1,4 @@
-"""The columns that a rule makes of a table's: which pass, which are computed, and the resulting schema."""
+"""The resulting columns of a rule, passed through or computed, and the resulting schema."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class OutputColumn:
     """One column of the result.
 
     Attributes:
-        column: as it is in the resulting schema.
-        node: what it is; a bare `column` node passes at no cost.
+        column: the column in the resulting schema.
+        node: its expression; a bare `column` node is passed through at no cost.
         sql: the expression as written.
-        source: the source column that `*` stands for here; empty for an item of the projection.
+        source: the source column, for one from `*`; empty for an item of the projection.
     """
 
     column: Column
@@ -33,17 +33,17 @@ class OutputColumn:
 
     @property
     def star(self) -> bool:
-        """True when `*` brought it."""
+        """Whether it comes from `*`."""
         return bool(self.source)
 
     @property
     def passes(self) -> bool:
-        """True when the values are those of a column, untouched."""
+        """Whether the values are those of a column, unchanged."""
         return self.node.op == "column"
 
 
 def outputs(rule: Rule, scope: Scope) -> list[OutputColumn]:
-    """The result's columns in order. Raises SpecError with every problem."""
+    """Return the resulting columns in order. Raises SpecError with every problem."""
     masked = _masks(rule, scope)
     if rule.projection is None:
         return [_source(column, masked, rule) for column in scope.schema.columns]
@@ -69,7 +69,7 @@ def outputs(rule: Rule, scope: Scope) -> list[OutputColumn]:
 
 
 def _append_or_replace(found: list[OutputColumn], output: OutputColumn) -> None:
-    """Append, or replace the column of that name at its place."""
+    """Append the column, or replace the one with its name in place."""
     for number, each in enumerate(found):
         if each.column.name.casefold() == output.column.name.casefold():
             found[number] = output
@@ -86,13 +86,13 @@ def _source(column: Column, masked: dict[str, Typed], rule: Rule) -> OutputColum
 
 
 def _mask_text(rule: Rule, column: str) -> str:
-    """A mask as the call that it is: `MASK(email, 4)`."""
+    """Return a mask written as a call: `MASK(email, 4)`."""
     mask = next(each for each in rule.masks if each.column.casefold() == column.casefold())
     return f"{mask.function}({column}{'' if mask.number is None else f', {mask.number}'})"
 
 
 def _hidden(column: Column, node: Typed) -> Column:
-    """A masked column: text without the source's default, which could show a value."""
+    """Return a masked column: text without the source's default, which could show a value."""
     assert isinstance(node.type, DataType)
     return replace(column, type=node.type, nullable=node.nullable, default=None)
 
@@ -129,7 +129,7 @@ def _column_type(node: Typed, name: str) -> DataType:
 
 
 def _masks(rule: Rule, scope: Scope) -> dict[str, Typed]:
-    """The replacement of each masked column, by its name in the table."""
+    """Return the replacement of each masked column, by its name in the table."""
     found = {}
     for mask in rule.masks:
         try:
@@ -151,7 +151,7 @@ def _masked(mask: Mask, scope: Scope) -> dict[str, Typed]:
 
 
 def _with_masks(node: Typed, masked: dict[str, Typed]) -> Typed:
-    """The tree with masks in place of the columns they hide, so that nothing computed from one shows it."""
+    """Replace masked columns by their masks; an expression that computes with one is a mistake."""
     used = [column for column in columns(node) if column in masked]
     if not used:
         return node
@@ -161,7 +161,7 @@ def _with_masks(node: Typed, masked: dict[str, Typed]) -> Typed:
 
 
 def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[OutputColumn]) -> TableSchema:
-    """The schema of the rule's rows, with its key. Raises SpecError when a key column is not among them."""
+    """Return the schema of the rule's rows, with its key. Raises SpecError when a key column is missing."""
     by_name = {output.column.name.casefold(): output.column.name for output in found}
     if rule.primary_keys:
         keys = tuple(_find_column(by_name, key, rule.keys_text) for key in rule.primary_keys)
@@ -183,7 +183,7 @@ def _find_column(by_name: dict[str, str], key: str, text: SqlText | None) -> str
 
 
 def _carried(key: str, found: Sequence[OutputColumn], by_name: dict[str, str], rule: Rule) -> str:
-    """The source's key column in the result: by its name, or renamed."""
+    """Return the resulting name of a source key column: the same, or renamed."""
     if key.casefold() in by_name:
         return by_name[key.casefold()]
     for output in found:

@@ -1,8 +1,8 @@
-"""SQL text of a rule to syntax trees. Every mistake that needs no table schema is found here, with its place.
+"""Parses the SQL of a rule to syntax trees. Finds all mistakes that do not depend on a schema, with their position.
 
-The SQL that expressions are written in, for sqlglot: standard SQL with Flink's and MySQL's quoting and type names.
+Includes the sqlglot dialect of expressions: standard SQL with Flink's and MySQL's quoting and type names.
 
-Calls stay plain calls (`exp.Anonymous`): what a function means is the catalogue's business, not the parser's.
+Calls stay plain calls (`exp.Anonymous`): the catalogue defines functions, not the parser.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BASE_FUNCTIONS = parser.Parser.FUNCTION_PARSERS
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A parsed projection: items in the order of the text. `*` alone is what an empty text means."""
+    """A parsed projection: items in the order of the text. An empty text means `*`."""
 
     text: SqlText
     items: tuple[Item | Star, ...]
@@ -50,8 +50,8 @@ def parse_projection(text: SqlText, functions: Callable[[str], Arity | None], kn
     r"""Parse a SELECT list: `*` (or `\*`) in any place, columns, `expression AS name`, a comma at the end.
 
     Args:
-        text: the projection and where it stands.
-        functions: how many arguments a function takes, by upper-case name; None when there is no such function.
+        text: the projection and its position in the file.
+        functions: returns a function's number of arguments, by upper-case name; None for an unknown function.
         known: all function names, for "did you mean".
 
     Raises SpecError with every problem of the text.
@@ -103,7 +103,7 @@ def _item(text: str, span: Span, converter: Converter) -> Item | Star:
 
 
 def _parse(text: str, span: Span) -> tuple[exp.Expression, int]:
-    """The tree of one expression, and what to add to its offsets."""
+    """Return the tree of one expression, and the number to add to its offsets."""
     piece = text[span.start : span.end]
     if not piece.strip():
         raise ExpressionError(Mistake(span, "the expression is empty", "remove the key, or write an expression"))
@@ -140,7 +140,7 @@ def _syntax_mistake(error: ParseError, piece: str, span: Span) -> Mistake:
 
 
 def _repeated(found: Sequence[Item | Star]) -> list[Mistake]:
-    """Names that two items have; a computed column may replace a plain one."""
+    """Return mistakes for duplicate names; a computed column may replace a plain one."""
     mistakes, seen = [], set[tuple[str, bool]]()
     for item in found:
         if isinstance(item, Star):
@@ -159,7 +159,7 @@ def _spec_error(text: SqlText, mistakes: Sequence[Mistake]) -> SpecError:
 
 
 def items(text: str) -> list[Span]:
-    """The text between top-level commas, blanks trimmed; one comma at the end is allowed. Raises ExpressionError."""
+    """Split the text at top-level commas, trim blanks and allow one comma at the end. Raises ExpressionError."""
     spans: list[Span] = []
     mistakes: list[Mistake] = []
     start = 0
@@ -176,7 +176,7 @@ def items(text: str) -> list[Span]:
 
 
 def check(text: str) -> None:
-    """Raise ExpressionError for quotes and brackets that do not close, and for `;`."""
+    """Raise ExpressionError for unclosed quotes and brackets, and for `;`."""
     for _ in _commas(text):
         pass
 
@@ -192,7 +192,7 @@ def _trimmed(text: str, start: int, end: int) -> Span:
 def _commas(text: str) -> Iterator[int]:
     opened: list[tuple[str, int]] = []
     position, cases = 0, 0
-    held: list[int] = []  # commas between CASE and END; where END is missing they count, for the messages' sake
+    held: list[int] = []  # commas between CASE and END; they count where END is missing, for better messages
     while position < len(text):
         char = text[position]
         if not opened and (word := _WORD.match(text, position)):
@@ -226,7 +226,7 @@ def _commas(text: str) -> Iterator[int]:
 
 
 def _quoted(text: str, start: int) -> int:
-    """The offset behind the closing quote; a doubled quote is part of the text."""
+    """Return the offset after the closing quote; a doubled quote is part of the text."""
     quote, position = text[start], start + 1
     while True:
         end = text.find(quote, position)
@@ -250,7 +250,7 @@ def _error(offset: int, message: str, hint: str) -> ExpressionError:
 
 
 def _position(parse: Any) -> exp.Anonymous:
-    """`POSITION(needle IN text [FROM start])`, and with commas."""
+    """Parse `POSITION(needle IN text [FROM start])`, also with commas."""
     args = [parse._parse_bitwise()]
     if parse._match(TokenType.IN) or parse._match(TokenType.COMMA):
         args.append(parse._parse_bitwise())
@@ -260,12 +260,12 @@ def _position(parse: Any) -> exp.Anonymous:
 
 
 class ExpressionDialect(Dialect):
-    """sqlglot's base dialect, narrowed. Positions of a tree it makes are offsets into the text."""
+    """A restriction of sqlglot's base dialect. Positions in its trees are offsets into the text."""
 
     INDEX_OFFSET = 0
 
     class Tokenizer(tokens.Tokenizer):
-        """Backquotes and double quotes name columns; a quote inside text is doubled, a backslash is a backslash."""
+        """Backquotes and double quotes name columns; quotes in text are doubled, backslashes are not special."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
         QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
@@ -280,7 +280,7 @@ class ExpressionDialect(Dialect):
         }
 
     class Parser(parser.Parser):
-        """Reads expressions. Nothing is a special function but what has special syntax."""
+        """Parses expressions. Only functions with special syntax are treated specially."""
 
         IS_PREDICATE_PRECEDENCE = Spark2Parser.IS_PREDICATE_PRECEDENCE
         IS_PREDICATE_TOKENS = Spark2Parser.IS_PREDICATE_TOKENS
@@ -295,7 +295,7 @@ class ExpressionDialect(Dialect):
         }
 
         def _parse_case(self) -> exp.Expression | None:
-            """CASE as sqlglot has it, and `CASE v WHEN a, b THEN x`: a branch for each of the values."""
+            """Parse CASE as sqlglot does, and `CASE v WHEN a, b THEN x` with a branch for each of the values."""
             subject, ifs = self._parse_disjunction(), []
             while self._match(TokenType.WHEN):
                 values = [self._parse_disjunction()]
@@ -310,7 +310,7 @@ class ExpressionDialect(Dialect):
             return self.expression(exp.Case(this=subject, ifs=ifs, default=default))
 
         def _parse_escape(self, this: Any) -> Any:
-            """ESCAPE takes any operand: sqlglot's own takes a constant only."""
+            """Parse ESCAPE with any operand; sqlglot accepts constants only."""
             if not self._match(TokenType.ESCAPE):
                 return this
             return self.expression(exp.Escape(this=this, expression=self._parse_bitwise()))

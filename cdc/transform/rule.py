@@ -1,4 +1,4 @@
-"""One transform rule, parsed: what it says, with every name and expression still to be checked against a table."""
+"""A parsed transform rule; its names and expressions are not yet checked against a table."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """A function of the user's.
+    """A user function.
 
     Attributes:
-        arity: how many arguments it takes.
-        callee: how it is typed.
-        wrong: what is wrong with a call of it.
-        whole: calls it once for the arguments of all rows, as Arrow arrays; None where it is called by the engine only.
+        arity: the number of arguments.
+        callee: types its calls.
+        wrong: returns the mistake in a call, if any.
+        whole: calls it once for the arguments of all rows, as Arrow arrays; None where only the engine calls it.
     """
 
     arity: Arity
@@ -44,7 +44,7 @@ class OwnFunction:
 
 @dataclass(frozen=True)
 class Mask:
-    """`mask:` of one column: the function and its number."""
+    """The `mask:` of one column: the function and its number."""
 
     column: str
     function: str
@@ -59,15 +59,15 @@ class Rule:
     Attributes:
         name: such as `transform[0]`, for messages.
         projection, filter: None where the file has none.
-        primary_keys, partition_keys: column names with their text; empty when the file has none.
+        primary_keys, partition_keys: column names; empty when the file has none.
         table_options: for creating the sink table.
         soft_delete: deletes become inserts of the deleted row.
         masks: columns whose values are hidden.
         metadata: names of the source's `metadata.list`.
         namespaces: the source's ids may be `namespace.schema.table`.
         own: the user's functions by upper-case name.
-        on_error: what a value does that makes an expression fail.
-        typed: what `cdc.transform.rule_types.typing_of` has found of it, by table schema.
+        on_error: the handling of values on which an expression fails.
+        typed: cached results of `cdc.transform.rule_types.typing_of`, by table schema.
     """
 
     name: str
@@ -97,9 +97,9 @@ def parse_rule(
     on_error: OnError = "fail",
     keyed: bool = True,
 ) -> Rule:
-    """Parse everything of a rule that needs no table. Raises SpecError with all its problems.
+    """Parse everything in a rule that does not depend on a table. Raises SpecError with all its problems.
 
-    `keyed` says whether there is a key for HASH; without one it is a problem.
+    `keyed` is whether there is a key for HASH; without one, HASH is a problem.
     """
     functions = own or {}
     problems: list[Problem] = []
@@ -141,7 +141,7 @@ _NO_KEY = ("HASH needs a key", "set pipeline.hash-key, such as ${HASH_KEY}")
 def _hashes(
     projection: Projection | None, condition: Condition | None, masks: Sequence[Mask | None]
 ) -> Iterator[Problem]:
-    """Every HASH of a rule."""
+    """Yield a problem for every HASH in a rule."""
     calls = _calls(projection, condition)
     yield from (text.problem(Mistake(call.span, *_NO_KEY)) for text, call in calls if call.name == "HASH")
     for mask in masks:
@@ -150,13 +150,13 @@ def _hashes(
 
 
 def masked_mistake(column: str, span: Span) -> Mistake:
-    """The mistake of an expression that computes with a masked column: it could show a value."""
+    """Return the mistake of an expression that computes with a masked column and could show its value."""
     hint = "compute from another column, or write the masking into the expression"
     return Mistake(span, f"the column {column} is masked, it cannot be computed with", hint)
 
 
 def _masked_names(projection: Projection, texts: RuleTexts) -> Iterator[Problem]:
-    """Computed columns of masked ones, told before there is a table."""
+    """Yield problems of columns computed from masked ones, before any table is known."""
     masked = {column.casefold() for column in texts.mask}
     for item in projection.items:
         if isinstance(item, Item) and not isinstance(item.node, Name):
@@ -166,14 +166,14 @@ def _masked_names(projection: Projection, texts: RuleTexts) -> Iterator[Problem]
 
 
 def missing_key(text: SqlText, key: str, made: Iterable[str]) -> Problem:
-    """The problem of a key column that the rule does not make."""
+    """Return the problem of a key column that is not in the rule's result."""
     start = max(text.text.find(key), 0)
     hint = f"the rule makes {', '.join(made)}"
     return text.problem(Mistake(Span(start, start + 1), f"there is no column {key}", hint))
 
 
 def _missing_keys(projection: Projection, texts: RuleTexts) -> Iterator[Problem]:
-    """Key columns that a projection without `*` leaves out."""
+    """Yield problems of key columns that a projection without `*` omits."""
     items = [item for item in projection.items if isinstance(item, Item)]
     if len(items) < len(projection.items):
         return
@@ -185,7 +185,7 @@ def _missing_keys(projection: Projection, texts: RuleTexts) -> Iterator[Problem]
 
 
 def _calls(projection: Projection | None, condition: Condition | None) -> Iterator[tuple[SqlText, Call]]:
-    """Every call of a rule's expressions, with its text."""
+    """Yield every call in a rule's expressions, with its text."""
     items = () if projection is None else projection.items
     nodes = [(projection.text, item.node) for item in items if projection is not None and isinstance(item, Item)]
     nodes += [] if condition is None else [(condition.text, condition.node)]
@@ -207,7 +207,7 @@ def _names(text: SqlText | None) -> tuple[str, ...]:
 
 
 def _unnamed_keys(texts: RuleTexts) -> Iterator[Problem]:
-    """Lists of key columns with nothing between two commas; one behind the last is let be."""
+    """Yield problems of lists of key columns with an empty name; a trailing comma is allowed."""
     for text in (texts.primary_keys, texts.partition_keys):
         names = text.text.split(",") if text is not None else ["x"]
         if text is not None and not all(name.strip() for name in names[: len(names) - 1 or 1]):
@@ -221,7 +221,7 @@ def _mask(column: str, text: SqlText) -> Mask:
     name = match[1].upper() if match else ""
     if match is None or name not in MASKS:
         hint = f"one of {', '.join(MASKS)}, such as MASK(4)"
-        raise SpecError([text.problem(Mistake(Span(0, 1), f"`{text.text}` is no way of masking", hint))])
+        raise SpecError([text.problem(Mistake(Span(0, 1), f"`{text.text}` is not a masking function", hint))])
     number = int(match[2]) if match[2] else None
     if (name == "TRUNCATE_TEXT") != (number is not None) and name != "MASK":
         hint = "TRUNCATE_TEXT takes a number, HASH and REDACT take none"

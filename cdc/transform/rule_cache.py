@@ -1,7 +1,7 @@
-"""Engines of a thread and the rules compiled in them, kept from task to task.
+"""Per-thread cache of engines and compiled rules, shared by successive tasks.
 
-An engine takes 20 ms to make and a rule 5 ms to compile for a schema: small batches would take longer for that than for
-their rows. A process of Spark's runs the tasks of one pipeline for hours, so it compiles each rule once per schema.
+Creating an engine takes 20 ms and compiling a rule for a schema 5 ms: more than the rows of a small batch. A Spark
+worker process runs the tasks of one pipeline for hours, so it compiles each rule once per schema.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from cdc.transform.rules import Rules
 from cdc.transform.user import forget_functions
 
 MOST_RULE_SETS = 4
-"""Rule sets that a thread keeps: one in production, many in a suite of small cases."""
+"""Maximum number of rule sets per thread: one in production, many in a suite of small cases."""
 
 MOST_COMPILED = 2_000
-"""Compiled rules of one set: more than tables usually are, less than what schema changes of years come to."""
+"""Maximum number of compiled rules per set: more than the usual number of tables, but bounded over many schema changes.
+"""
 
 
 @dataclass
 class CachedRules:
-    """The rules of a pipeline with what was compiled of them. Belongs to one thread.
+    """The rules of a pipeline and their compiled forms. Used by one thread only.
 
     Attributes:
-        rules: equal to those that were asked for; its functions are the ones that the engine knows.
+        rules: equal to the requested rules; their functions are those registered in the engine.
     """
 
     rules: Rules
@@ -38,7 +39,7 @@ class CachedRules:
     _compiled: OrderedDict[tuple[str, TableSchema], CompiledRule] = field(default_factory=OrderedDict)
 
     def compiled(self, rule: Rule, schema: TableSchema, *, prove: bool = False) -> CompiledRule:
-        """The rule for tables of this schema; `prove` as `compile_rule` has it. Raises SpecError."""
+        """Return the rule compiled for tables of this schema; `prove` as in `compile_rule`. Raises SpecError."""
         key = (rule.name, schema)
         if key not in self._compiled:
             self._engine = self._engine or _engine(self.rules)
@@ -49,7 +50,7 @@ class CachedRules:
         return self._compiled[key]
 
     def close(self) -> None:
-        """Take everything out of the engine, which others may use."""
+        """Release all compiled rules; others may still use the engine."""
         while self._compiled:
             self._compiled.popitem()[1].close()
 
@@ -64,7 +65,7 @@ _thread = _Thread()
 
 
 def cached_rules(rules: Rules) -> CachedRules:
-    """This thread's engine and compiled rules for rules that equal these."""
+    """Return this thread's engine and compiled rules for rules equal to these."""
     found = next((each for each in _thread.sets if _same_rules(each.rules, rules)), None)
     if found is None:
         found = CachedRules(rules)
@@ -77,7 +78,7 @@ def cached_rules(rules: Rules) -> CachedRules:
 
 
 def forget() -> None:
-    """Let go of all rules, and with them of whatever users' functions have kept; plain engines stay."""
+    """Drop all rules, and with them the state of user functions; engines without functions stay."""
     while _thread.sets:
         _thread.sets.pop().close()
     forget_functions()
@@ -88,7 +89,7 @@ def _same_rules(left: Rules, right: Rules) -> bool:
 
 
 def _engine(rules: Rules) -> Engine:
-    """One of its own for rules with functions, else the thread's."""
+    """Return a separate engine for rules with functions, otherwise the thread's."""
     settings = rules.settings
     if rules.loaded or rules.models:
         functions = [*(loaded.engine() for loaded in rules.loaded), *(model.engine() for model in rules.models)]

@@ -1,4 +1,4 @@
-"""The meaning of edited rules for rows that are in the sink already, made by the earlier rules."""
+"""The effect of edited rules on rows in the sink that were computed by the earlier rules."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Texts = Mapping[TableId, Mapping[str, str]]
-"""By source table and column how it is computed, the filter under the empty name; those that pass are left out."""
+"""Expressions by source table and column, the filter under the empty name; without columns passed through."""
 
 
 def texts_of(
     rules: Rules | None, sources: Schemas, left_out: Collection[TableId] = (), before: Texts = MappingProxyType({})
 ) -> Texts:
-    """How the rules compute the columns of these source tables. Raises SpecError where a rule does not fit a table;
-    those that are `left_out` have the texts of `before` then."""
+    """Return how the rules compute the columns of these source tables. Raises SpecError where a rule does not fit,
+    except for `left_out` tables, which keep the texts of `before`."""
     found: dict[TableId, Mapping[str, str]] = {}
     for table, schema in sources.items():
         try:
@@ -57,9 +57,9 @@ class RuleEdit:
     """An edit of the rule of one source table.
 
     Attributes:
-        text: what it means, in words that follow the table's name.
-        stale: columns in which rows that are there have other values than the rule of now makes of them; an empty name
-            for the filter.
+        text: its effect, in words that follow the table's name.
+        stale: columns whose values in existing rows differ from those that the new rule computes; an empty name for the
+            filter.
     """
 
     table: TableId
@@ -68,10 +68,10 @@ class RuleEdit:
 
 
 def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]) -> Iterator[RuleEdit]:
-    """The source tables whose rules were edited, and what that means.
+    """Yield the source tables whose rules were edited, and the effect.
 
-    `before` are the tables as the run before has left them; `changes` lead from what the earlier rules made of them to
-    what these make.
+    `before` are the tables at the end of the last run; `changes` lead from the results of the earlier rules to those of
+    the new ones.
     """
     made: dict[TableId, list[SchemaChange]] = {}
     for change in changes:
@@ -92,12 +92,12 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
 
 
 def _is_retyped(change: SchemaChange) -> TypeGuard[AlterColumnType]:
-    """Whether the change is one of the type, not of NULL alone."""
+    """Whether the change is one of the type, not only of nullability."""
     return isinstance(change, AlterColumnType) and (change.old is None or change.old.type != change.column.type)
 
 
 def _differ(old: str | None, new: str | None) -> bool:
-    """Whether two texts are others; an earlier version kept no settings."""
+    """Whether two texts differ; an earlier version stored no settings."""
     if old is None or new is None or SETTINGS in old:
         return old != new
     return old != new.partition(SETTINGS)[0]
@@ -107,18 +107,18 @@ def _sentence(table: TableId, new: list[str], gone: list[str], others: list[str]
     text = "the rules have changed: "
     if not (new or others or filtered):
         return f"{text}{', '.join(gone)} {'goes' if len(gone) == 1 else 'go'}"
-    text += "rows that are there keep what they have"
+    text += "existing rows keep their values"
     text += f", without values in {', '.join(new)}" if new else ""
-    text += f", as the earlier rules made {', '.join(others)}" if others else ""
-    text += ", those that the earlier filter held back stay out" if filtered else ""
+    text += f", as the earlier rules computed {', '.join(others)}" if others else ""
+    text += ", those that the earlier filter rejected stay out" if filtered else ""
     return f"{text}; `cdc resync FILE {table}` re-snapshots it"
 
 
 def edits(
     rules: Rules | None, sources: Schemas, behind: Schemas, left_out: Collection[TableId] = ()
 ) -> list[SchemaChange]:
-    """The changes from the tables that earlier rules have made to those that these make. Raises SpecError, but not for
-    those that are `left_out`."""
+    """Return the changes from the results of the earlier rules to those of these. Raises SpecError, except for
+    `left_out` tables."""
     made: list[SchemaChange] = []
     for table, schema in sources.items():
         try:
@@ -131,9 +131,9 @@ def edits(
 
 
 def altered(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaChange]:
-    """The changes of a table from what an earlier rule made of it to what a rule makes now.
+    """Return the changes of a table from the result of an earlier rule to that of the current one.
 
-    Old rows know nothing of what the new rule computes: what is added is NULL there, what could be NULL stays so.
+    Existing rows do not have what the new rule computes: added columns are NULL there, nullable ones stay nullable.
     """
     if old == new:
         return []

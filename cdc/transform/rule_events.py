@@ -1,9 +1,9 @@
-"""The events of a source behind the transform rules: its schemas on one side, those that the rules make on the other.
+"""Applies transform rules to a source's events: converts them from the source's schemas to those of the rules' results.
 
-Rules that were edited between two runs make other results of the same tables: the first batch of the run then begins
-with the changes that lead there.
+Rules edited between two runs have other results for the same tables: the first batch of the run then begins with the
+changes from the old results to the new ones.
 
-A rule need not fit a table that is paused: its changes are noted, and the rule meets the table again with its snapshot.
+A rule need not fit a paused table: its changes are recorded, and the rule is applied again with the table's snapshot.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RENAMED = "it was renamed, and the rule of its new name makes other rows"
-EDITED = "its rule has changed, and rows that are there are found by columns that it computes another way"
-"""Reasons to snapshot a table again."""
+EDITED = "its rule has changed, and existing rows are found by columns that it computes another way"
+"""Reasons to re-snapshot a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuledEvents:
-    """The events of a batch behind the rules.
+    """The events of a batch after the rules.
 
     Attributes:
-        events: in order.
-        after: the tables behind them, as far as source and rules are concerned.
-        stale: tables whose rows that are there cannot be followed any more, with the reason.
+        events: the events, in order.
+        after: the tables after them, for source and rules.
+        stale: tables whose existing rows can no longer be updated, with the reason.
     """
 
     events: Sequence[on.SourceEvent]
@@ -49,13 +49,12 @@ class RuledEvents:
 def apply_rules(
     rules: Rules | None, before: TableViews, logged: Sequence[on.SourceEvent], pauses: PausedTables, *, edited: bool
 ) -> RuledEvents:
-    """The source's events of a batch behind the rules. Without rules nothing is changed, or what earlier ones have made
-    is undone. Logs what users have to know.
+    """Apply the rules to a batch's events. Without rules, events are unchanged, or the results of earlier rules undone.
 
-    `before` are the tables before the batch, `pauses` those that it leaves out; `edited`: the rules may be others than
-    those of the batch before.
+    Logs what users have to know. `before` are the tables before the batch, `pauses` the tables that it skips; `edited`:
+    the rules may differ from those of the previous batch.
 
-    Raises SpecError where a rule does not fit a table, TransformError where a change takes a column away that a rule
+    Raises SpecError where a rule does not fit a table, TransformError where a change removes a column that a rule
     names.
     """
     if not (logged or edited):
@@ -68,17 +67,17 @@ def apply_rules(
     texts = texts_of(rules, walk.sources, walk.left_out, before.rule_texts)
     behind = on.schemas_behind(before.rules, walk.made)
     after = replace(before, source=walk.sources, rules=behind, rule_texts=texts)
-    stale = {table: why for table, why in walk.stale.items() if table not in walk.left_out}  # those get a snapshot
+    stale = {table: why for table, why in walk.stale.items() if table not in walk.left_out}  # copied anyway
     return RuledEvents(walk.made, after, stale)
 
 
 class _Walk:
-    """The events of one batch, one after another.
+    """Processes the events of one batch in order.
 
     Attributes:
-        made: the events behind the rules so far.
-        sources: schemas of the source's tables by now.
-        left_out: tables that the sink gets nothing of by now.
+        made: the resulting events so far.
+        sources: current schemas of the source's tables.
+        left_out: tables that are currently skipped.
         stale: as in `RuledEvents`.
     """
 
@@ -90,7 +89,7 @@ class _Walk:
         self.stale: dict[TableId, str] = {}
 
     def apply_edits(self, before: TableViews) -> None:
-        """The changes that edited rules make of the tables before the batch."""
+        """Add the changes due to edited rules, before the batch's events."""
         made = edits(self._rules, before.source, before.rules, self.left_out)
         texts = texts_of(self._rules, before.source, self.left_out, before.rule_texts)
         for edit in rule_changes(before, texts, made):
@@ -100,7 +99,7 @@ class _Walk:
         self.made += on.events(made)
 
     def _is_lost(self, table: TableId, columns: Collection[str]) -> bool:
-        """Whether rows are found by one of these columns, which have other values from now on."""
+        """Whether rows are found by one of these columns, whose values are computed differently from now on."""
         schema = self.sources.get(table)
         if schema is None or table in self.left_out:
             return False
@@ -108,14 +107,14 @@ class _Walk:
         return not key or bool({*key} & {*columns})
 
     def apply(self, event: on.SourceEvent) -> None:
-        """The next event of the source."""
+        """Process the next event of the source."""
         schema = self.sources.get(event.table)
         self.made += self._through(schema, event)
         self._note_renamed(schema, event)
         on.advance_schemas(self.sources, event)
 
     def _through(self, schema: TableSchema | None, event: on.SourceEvent) -> list[on.SourceEvent]:
-        """The events of `through`, with notices."""
+        """Return the events of `through`, with notices."""
         holds = event.table in self.left_out
         if holds and isinstance(event, on.TableDropped | on.TableRenamed):
             self.left_out.discard(event.table)
@@ -142,7 +141,7 @@ class _Walk:
 
 
 def _warn_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> None:
-    """Say which computed columns are not computed again when a column that they read gets another type."""
+    """Log which computed columns are not recomputed when a column that they read gets another type."""
     if not isinstance(event, on.TableChanged) or event.uncertain is not None:
         return
     change = event.change
@@ -154,14 +153,14 @@ def _warn_stale(rules: Rules, schema: TableSchema, event: on.SourceEvent) -> Non
     names = rules.reading(change.table, schema, change.column.name)
     if names:
         log.warning(
-            "%s: the source changed the type of %s from %s to %s: rows that are there keep what was computed of it in "
+            "%s: the source changed the type of %s from %s to %s: existing rows keep what was computed from it in "
             "%s; `cdc resync FILE %s` re-snapshots it", change.table, before.name, before.type, change.column.type,
             ", ".join(names), change.table,
         )  # fmt: skip
 
 
 def through(rules: Rules | None, schema: TableSchema | None, event: on.SourceEvent) -> list[on.SourceEvent]:
-    """One event of a source table, whose schema was `schema`, behind the rules. Raises TransformError, SpecError."""
+    """Apply the rules to one event of a source table, whose schema was `schema`. Raises TransformError, SpecError."""
     if rules is None:
         return [event]
     table = event.table
@@ -183,12 +182,12 @@ def through(rules: Rules | None, schema: TableSchema | None, event: on.SourceEve
 
 
 def _created(rules: Rules, created: CreateTable) -> CreateTable:
-    """A source table as it is created behind its rule."""
+    """Return the creation of a source table after its rule."""
     (made,) = rules.changes(created.table, None, created)
     assert isinstance(made, CreateTable), "a rule makes a table of a table"
     return made
 
 
 def _stays(event: on.SourceEvent, paused: Collection[TableId]) -> bool:
-    """Whether an event of a table that is left out does not end that: a snapshot of one that is resumed does."""
+    """Whether a table is still skipped after the event: a snapshot of a resumed table ends that."""
     return not isinstance(event, on.SnapshotBegun) or event.table in paused

@@ -1,4 +1,4 @@
-"""A rule held against a table's schema: the types of its columns and its filter, before anything is prepared."""
+"""Checks a rule against a table's schema: the types of its columns and its filter, before anything is prepared."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cdc.transform.syntax import ExpressionError
 from cdc.transform.typed import Typed
 
 MOST_TYPED = 2_000
-"""Schemas that a rule keeps its types for: more than tables usually are."""
+"""Maximum number of schemas for which a rule caches its types: more than the usual number of tables."""
 
 
 @dataclass(frozen=True)
 class Typing:
-    """A rule checked against a table's schema, before anything is prepared.
+    """A rule checked against a table's schema.
 
     Attributes:
         schema: the resulting schema.
@@ -35,9 +35,9 @@ class Typing:
 
 
 def typing_of(rule: Rule, schema: TableSchema) -> Typing:
-    """Check a rule against a table's schema. Needs no engine. Raises SpecError with every problem of the rule.
+    """Check a rule against a table's schema, without an engine. Raises SpecError with every problem of the rule.
 
-    The rule keeps what is found: driver and tasks ask for it again and again.
+    The rule caches the result, as driver and tasks need it repeatedly.
     """
     found: Typing | None = rule.typed.get(schema)
     if found is None:
@@ -68,7 +68,7 @@ def _typing_of(rule: Rule, schema: TableSchema) -> Typing:
 
 
 def _filter(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], own: Mapping[str, object]) -> Typed | None:
-    """The filter over source columns, and over computed columns by their names."""
+    """Type the filter, which may use source columns and computed columns by their names."""
     if rule.filter is None:
         return None
     masked = {mask.column.casefold() for mask in rule.masks}

@@ -1,6 +1,6 @@
-"""All rules of a pipeline: which one a table has, and what it makes of schemas.
+"""All rules of a pipeline: the rule of each table, and its effect on schemas.
 
-The first rule whose patterns match a table counts; a table that none matches passes as it is.
+The first rule whose patterns match a table applies; a table without a match is passed through unchanged.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from cdc.transform.types import kind_of
 from cdc.transform.user import LoadedFunction, load
 
 SETTINGS = "  -- "
-"""Stands between the text of an expression and what it goes by besides, as the log of tables keeps both."""
+"""Separates an expression's text from the settings that it depends on; the log of tables stores both."""
 DELETED = "deleted rows"
-"""Stands for a column in the texts of rules that keep deleted rows."""
+"""Takes the place of a column in the texts of rules that keep deleted rows."""
 _OF_CLOCK = ("CURRENT_DATE", "FROM_UNIXTIME", "UNIX_TIMESTAMP")
-"""Functions of `local-time-zone` whose type does not tell it."""
+"""Functions that depend on `local-time-zone` although their type does not show it."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A table behind its rule: the schema, and the options that the sink creates the table with."""
+    """A table after its rule: the schema, and the options for creating the sink table."""
 
     schema: TableSchema
     partition_keys: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Result:
 class Rules:
     """The parsed rules. Picklable: a task parses them again from the same text.
 
-    Raises SpecError with the problems of all rules when made, FunctionError for a function that cannot be loaded.
+    The constructor raises SpecError with the problems of all rules, FunctionError for a function that cannot be loaded.
     """
 
     def __init__(self, sources: Sequence[RuleSource], settings: RuleSettings) -> None:
@@ -75,18 +75,18 @@ class Rules:
         return (_load_pickled, (pickle.dumps((self.sources, self.settings)),))
 
     def rule(self, table: TableId) -> Rule | None:
-        """The rule of a source table, None when it passes as it is."""
+        """Return the rule of a source table, None when it is passed through unchanged."""
         return next((rule for pattern, rule in self._rules if pattern.matches(table)), None)
 
     def result(self, table: TableId, schema: TableSchema) -> Result:
-        """The table behind its rule. Pure, needs no engine. Raises SpecError with the rule's problems."""
+        """Return the table after its rule. Pure, without an engine. Raises SpecError with the rule's problems."""
         rule = self.rule(table)
         if rule is None:
             return Result(schema)
         return Result(typing_of(rule, schema).schema, rule.partition_keys, tuple(rule.table_options.items()))
 
     def reading(self, table: TableId, schema: TableSchema, column: str) -> list[str]:
-        """The computed columns that read a source column, by name, and `the filter`."""
+        """Return the names of the computed columns that read a source column, and `the filter`."""
         rule = self.rule(table)
         if rule is None:
             return []
@@ -96,9 +96,9 @@ class Rules:
         return [*found, *(["the filter"] if filtered else [])]
 
     def unrepeatable(self, table: TableId, schema: TableSchema) -> list[str]:
-        """The computed columns that read more than the row: the change, its place in the log, the moment, a model.
+        """Return the computed columns that depend on more than the row: the change, its position, the time, a model.
 
-        Names of resulting columns, and `the filter`. The same row read at another time gives something else there.
+        Names of resulting columns, and `the filter`. The same row, read at another time, may have other values there.
         """
         rule = self.rule(table)
         if rule is None:
@@ -108,7 +108,7 @@ class Rules:
         return [*found, *(["the filter"] if made.condition is not None and own & set(columns(made.condition)) else [])]
 
     def same_rows(self, before: TableId, after: TableId, schema: TableSchema) -> bool:
-        """Whether rows are the same behind the rules of a table's two names: those that are there can stay."""
+        """Whether the rules of a table's two names give the same rows, so that existing rows can stay."""
         old, new = self.rule(before), self.rule(after)
         if old is not new and _makes(old) != _makes(new):
             return False
@@ -118,15 +118,15 @@ class Rules:
         return not any(OF_TABLE & set(columns(node)) for node in nodes)
 
     def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
-        """How the columns behind the table's rule are computed, by name, as the file has it; not those that pass."""
+        """Return the expressions of the computed columns, by name, as in the file; without columns passed through."""
         rule = self.rule(table)
         made = () if rule is None else typing_of(rule, schema).outputs
         named = {output.column.name: _without_alias(output.sql, output.column.name) for output in made}
         return {name: text for name, text in named.items() if text.strip("`") != name}
 
     def texts(self, table: TableId, schema: TableSchema) -> dict[str, str]:
-        """The texts of `computed`, with the filter under the empty name and SOFT_DELETE under `DELETED`, and what they
-        go by besides (`SETTINGS`)."""
+        """Return the texts of `computed`, with the filter under the empty name and SOFT_DELETE under `DELETED`, and the
+        settings that they depend on (`SETTINGS`)."""
         rule = self.rule(table)
         if rule is None:
             return {}
@@ -139,8 +139,8 @@ class Rules:
         return {**made_by, DELETED: "SOFT_DELETE"} if rule.soft_delete else made_by
 
     def _settings_of(self, node: Typed) -> str:
-        """The settings that an expression goes by: the clock, the key of hashes, code of the user's functions, models
-        and what they are told."""
+        """Return the settings that an expression depends on: the time zone, the hash key, the code of user functions,
+        models and their prompts."""
         own = {each.op: (each.source, each.function.module, sorted(each.function.options.items()))
                for each in self.loaded}  # fmt: skip
         models = {each.op: (each.model.model, each.model.prompt, each.model.answer_inputs()) for each in self.models}
@@ -155,9 +155,9 @@ class Rules:
         return f"{SETTINGS}{', '.join(sorted(found))}" if found else ""
 
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
-        """The changes behind the rule of a change of the source table, whose schema was `schema`.
+        """Return the changes of the rule's result due to a change of the source table, whose schema was `schema`.
 
-        Raises TransformError when the rule names a column that the change takes away.
+        Raises TransformError when the rule names a column that the change removes.
         """
         rule = self.rule(table)
         if rule is None:
@@ -169,7 +169,7 @@ class Rules:
 
 
 def _makes(rule: Rule | None) -> tuple[object, ...]:
-    """The effect of a rule on rows, as the file has it."""
+    """Return the effect of a rule on rows, as in the file."""
     if rule is None:
         return "", "", (), False
     projection = "" if rule.projection is None else rule.projection.text.text.strip()
@@ -179,7 +179,7 @@ def _makes(rule: Rule | None) -> tuple[object, ...]:
 
 
 def _without_alias(item: str, name: str) -> str:
-    """An item of a projection without the name that it gives."""
+    """Return an item of a projection without its alias."""
     return re.sub(rf"\s+(?:AS\s+)?`?{re.escape(name)}`?\s*$", "", item, flags=re.IGNORECASE)
 
 
@@ -188,10 +188,10 @@ _last: tuple[tuple[RuleSource, ...], RuleSettings, _Parsed] | None = None
 
 
 def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, own: Mapping[str, OwnFunction]) -> _Parsed:
-    """The rules of these texts; those that were parsed last are not parsed again: a file is checked, then run.
+    """Parse the rules of these texts. The last result is cached, as a file is checked and then run.
 
-    With functions of the user's they are, as each load of a function is another one. Raises SpecError with the
-    problems of all rules.
+    Rules with user functions are not cached, as each load creates a new function. Raises SpecError with the problems of
+    all rules.
     """
     global _last
     if not own and _last is not None and _last[:2] == (sources, settings):
@@ -216,22 +216,22 @@ def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, own: Mappin
 
 @lru_cache(maxsize=4)
 def _load_pickled(pickled: bytes) -> Rules:
-    """The rules of a pickle; a process that gets the same ones task after task parses them once."""
+    """Load pickled rules; a process that gets the same rules for many tasks parses them once."""
     return Rules(*pickle.loads(pickled))
 
 
 def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[SchemaChange]:
-    """The changes of the rule's result that a change of the source table means; empty when the result stays.
+    """Return the changes of the rule's result due to a change of the source table; empty when it does not change.
 
-    Columns that `*` stands for follow: added, dropped, renamed, retyped. Computed columns take their new types.
+    Columns of `*` follow the source: added, dropped, renamed, retyped. Computed columns take their new types.
 
     Args:
         rule: the rule of the table.
         schema: the source table's schema before the change.
-        change: the source's change; its table id is kept.
+        change: the source's change; the result has the same table id.
 
-    Raises TransformError naming rule and column when the projection, the filter, a key or a mask names a column that
-    the change takes away or renames, or when an expression no longer fits.
+    Raises TransformError, with rule and column, when the projection, the filter, a key or a mask names a column that
+    the change removes or renames, or when an expression no longer fits.
     """
     if isinstance(change, TruncateTable | DropTable | RenameTable):
         return [change]
@@ -247,7 +247,7 @@ def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[
 
 
 def _origins(old: Typing, new: Typing, change: SchemaChange) -> dict[str, str | None]:
-    """New column of the result -> the old one that it was: by its source column when it passes, else by its name."""
+    """Return the old column of each new one: by its source column if it comes from `*`, else by its name."""
     renamed = _new_names(change)
     passing = {output.source: output.column.name for output in old.outputs if output.star}
     names = {output.column.name for output in old.outputs}
@@ -262,7 +262,7 @@ def _origins(old: Typing, new: Typing, change: SchemaChange) -> dict[str, str | 
 
 
 def _new_names(change: SchemaChange) -> dict[str, str]:
-    """New column name -> old one."""
+    """Return old column names by new name."""
     match change:
         case RenameColumn(old_name=old, new_name=new):
             return {new: old}
@@ -273,7 +273,7 @@ def _new_names(change: SchemaChange) -> dict[str, str]:
 
 
 def _under_no_name(schema: TableSchema, change: RenameColumns) -> TableSchema:
-    """The schema with those columns under names that no rule names: a rule that names one names another one now."""
+    """Return the schema with impossible names for the renamed columns: a rule that names one would mean another now."""
     names = tuple((old, f"\x00{old}") for old, _ in change.names)
     after = apply_change(schema, RenameColumns(change.table, names))
     assert after is not None, "a renamed column is of a table"

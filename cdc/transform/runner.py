@@ -1,4 +1,4 @@
-"""The rules of a pipeline at work: applied block by block, and tried on no row before anything starts."""
+"""Runs the rules of a pipeline: applies them to blocks, and tries them on no rows before anything starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdc.transform.rules import Rules
 
 
 def prove(rules: Rules, tables: Mapping[TableId, TableSchema]) -> None:
-    """Find what only the engine can refuse, with the first table of each rule. Raises SpecError."""
+    """Find errors that only the engine detects, with the first table of each rule. Raises SpecError."""
     proven: set[str] = set()
     for table, schema in tables.items():
         rule = rules.rule(table)
@@ -25,10 +25,10 @@ def prove(rules: Rules, tables: Mapping[TableId, TableSchema]) -> None:
 
 
 class RuleRunner:
-    """Applies rules to blocks, in one thread of a task; what is compiled is kept for the next one (`kept`).
+    """Applies rules to blocks, in one thread of a task; compiled rules are cached for later tasks.
 
-    Use it as a context manager: the user's functions are opened with it and closed after the last block. Without
-    `answers` no model is asked, and its answers are NULL.
+    A context manager: it opens user functions on entry and closes them on exit. Without `answers` models are not
+    queried, and their answers are NULL.
     """
 
     def __init__(self, rules: Rules, answers: Answers | None = None) -> None:
@@ -49,7 +49,7 @@ class RuleRunner:
             loaded.close()
 
     def apply(self, block: ChangeBlock, now: datetime.datetime) -> ChangeBlock:
-        """The block behind its table's rule; `now` is the batch's moment. Raises TransformError and SpecError."""
+        """Apply the table's rule to a block; `now` is the batch's time. Raises TransformError and SpecError."""
         if block.table not in self._by_table:
             self._by_table[block.table] = self._rules.rule(block.table)
         rule = self._by_table[block.table]

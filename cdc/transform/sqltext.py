@@ -1,4 +1,4 @@
-"""SQL text inside a YAML value: where each of its characters stands in the file.
+"""SQL text inside a YAML value, with the position of each character in the file.
 
 YAML writes one text in several ways (plain, quoted, `|` and `>` blocks, folded lines). The characters of the value
 appear in the file in the same order, so one pass over both aligns them.
@@ -18,16 +18,15 @@ _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """One expression text and where it is.
+    """The text of an expression and its position.
 
     Attributes:
-        text: the value, as YAML gives it.
+        text: the parsed YAML value.
         file: path of the pipeline file.
         path: dotted key, such as `transform[0].projection`.
-        places: (offset in `text`, line, column) of the first character of each stretch that stands together in the
-            file; ascending.
-        exact: False when the text does not stand in the file as it is (it holds `${...}`); all of it is then placed at
-            its start.
+        places: (offset in `text`, line, column) of the first character of each stretch that is contiguous in the file;
+            ascending.
+        exact: False when the file has another text (it contains `${...}`); all positions are then its start.
     """
 
     text: str
@@ -38,7 +37,7 @@ class SqlText:
 
     @classmethod
     def in_file(cls, text: str, *, file: str, path: str, source: str, line: int, column: int) -> SqlText:
-        """The text of a YAML scalar that starts at `line`, `column` (from 1) of a file whose whole text is `source`."""
+        """Locate a YAML scalar that starts at `line`, `column` (from 1) of a file with the text `source`."""
         lines = source.splitlines(keepends=True)
         start = sum(len(each) for each in lines[: line - 1]) + column - 1
         offsets = _align(text, source, start)
@@ -57,7 +56,7 @@ class SqlText:
         return cls(text, file, path, tuple(places) or ((0, line, column),))
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Line and column in the file of a character of the text."""
+        """Return the line and column in the file of a character of the text."""
         index = bisect.bisect_right(self.places, (offset, 1 << 60, 0)) - 1
         start, line, column = self.places[max(index, 0)]
         if not self.exact:
@@ -65,13 +64,13 @@ class SqlText:
         return line, column + offset - start
 
     def problem(self, mistake: Mistake) -> Problem:
-        """The mistake as the user is told it, with the piece of SQL it is about."""
+        """Convert a mistake to a problem for the user, with its position in the file."""
         line, column = self.place(mistake.span.start)
         return Problem(self.file, line, column, self.path, mistake.message, mistake.hint)
 
 
 def _align(text: str, source: str, start: int) -> list[int] | None:
-    """The offset in the file of each character of the value; None when the file writes something else there."""
+    """Return the offset in the file of each character of the value; None when the file has another text there."""
     style = source[start : start + 1]
     position = start + 1 if style in ("'", '"') else start
     if style in ("|", ">"):
@@ -87,7 +86,7 @@ def _align(text: str, source: str, start: int) -> list[int] | None:
 
 
 def _blank(source: str, position: int) -> tuple[int, int]:
-    """A blank of the value: one in the file, a line end, or an escape; runs are skipped by whatever comes next."""
+    """Match a blank of the value: one in the file, a line end, or an escape; the next character skips further ones."""
     if source[position : position + 1].isspace():
         return position, position + 1
     if source.startswith("\\", position) and source[position + 1 : position + 2] in _ESCAPES:

@@ -1,4 +1,4 @@
-"""The syntax tree of one expression: a few node kinds, each with its place in the text. Operators are calls too.
+"""The syntax tree of an expression: a few node classes, each with its position in the text. Operators are calls too.
 
 `a + 1` is `Call("+", (Name("a"), Literal(1)))`, `CASE` is `Call("CASE", (condition, value, ..., otherwise))`.
 """
@@ -22,7 +22,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing wrong in an expression, before it has a file and a line."""
+    """One mistake in an expression, without file and line yet."""
 
     span: Span
     message: str
@@ -30,10 +30,10 @@ class Mistake:
 
 
 class ExpressionError(Exception):
-    """Raised where an expression cannot be understood; carries each mistake once. Never leaves `cdc.transform`."""
+    """An invalid expression; has each mistake once. Never leaves `cdc.transform`."""
 
     def __init__(self, *mistakes: Mistake) -> None:
-        self.mistakes = tuple(dict.fromkeys(mistakes))  # a branch of CASE is read for each of its values
+        self.mistakes = tuple(dict.fromkeys(mistakes))  # a branch of CASE is converted for each of its values
         super().__init__("; ".join(mistake.message for mistake in self.mistakes))
 
 
@@ -74,7 +74,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A constant interval: months, or days and microseconds. A day is a day of the calendar, 24 hours are not."""
+    """A constant interval: months, or days and microseconds. A day is a calendar day, unlike 24 hours."""
 
     months: int
     days: int
@@ -102,19 +102,19 @@ class Item:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes right below."""
+    """Return the direct children of a node."""
     if isinstance(node, Call):
         return node.args
     return (node.arg,) if isinstance(node, Cast) else ()
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, in the order of the text."""
+    """Yield the node and all its descendants, in the order of the text."""
     yield node
     for child in children(node):
         yield from walk(child)
 
 
 def names(node: Node) -> Iterator[Name]:
-    """The names an expression mentions, repeats included."""
+    """Yield the names in an expression, with repeats."""
     return (found for found in walk(node) if isinstance(found, Name))

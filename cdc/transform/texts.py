@@ -1,4 +1,4 @@
-"""Transform rules as the pipeline file has them: texts with their places, and what all rules share. Not parsed."""
+"""Unparsed transform rules of a pipeline file: texts with their positions, and common settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OnError = Choice["fail", "null", "dead-letter"]
 
 @dataclass(frozen=True)
 class RuleTexts:
-    """A rule as it stands in the file; what is missing there is None."""
+    """The texts of a rule; missing ones are None."""
 
     projection: SqlText | None = None
     filter: SqlText | None = None
@@ -28,7 +28,7 @@ class RuleTexts:
 
 @dataclass(frozen=True)
 class RuleSource:
-    """A rule as the file has it: `name` such as `transform[0]`, `tables` its table id patterns."""
+    """A rule in the file: `name` such as `transform[0]`, `tables` its table id patterns."""
 
     name: str
     tables: str
@@ -38,13 +38,13 @@ class RuleSource:
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function as the file has it. Loading it again in another process gives the same.
+    """A user function in the file. Loading it in another process gives the same function.
 
     Attributes:
-        name: as rules call it, in any case.
-        code: Python source with one top-level `eval`; empty when `module` is given.
+        name: name in rules, case-insensitive.
+        code: Python source with one top-level `eval`; empty when `module` is set.
         module: `package.module:function`.
-        options: handed to `open`.
+        options: passed to `open`.
         paths: folders and zip files that it imports from.
     """
 
@@ -57,21 +57,21 @@ class UserFunction:
 
 @dataclass(frozen=True)
 class Model:
-    """An AI model as the file has it, on a server with OpenAI's protocol.
+    """An AI model in the file, on a server with OpenAI's protocol.
 
     Attributes:
-        name: as rules call it, in any case.
-        kind: a function that answers with text, or with the embedding of a text; or named in calls of `AI_...`.
+        name: name in rules, case-insensitive.
+        kind: a function that returns text, or the embedding of a text; or a name for calls of `AI_...`.
         model: its name on the server.
-        url: to which `/chat/completions` or `/embeddings` is added.
+        url: base URL, to which `/chat/completions` or `/embeddings` is added.
         api_key: never printed.
         prompt: the system message before each text; empty for none.
-        timeout_s: the longest that a request may take, to the end of its answer.
-        parallel: most requests at a time, for each task.
-        user_prompt: a further user message behind each input; empty for none.
-        image_urls: inputs are URLs of images.
-        chat_body, embedding_body: what requests say besides.
-        headers: of requests; never printed.
+        timeout_s: time limit of a request, including its answer.
+        parallel: maximum number of concurrent requests per task.
+        user_prompt: a further user message after each input; empty for none.
+        image_urls: whether inputs are URLs of images.
+        chat_body, embedding_body: additional members of requests.
+        headers: headers of requests; never printed.
     """
 
     name: str
@@ -89,22 +89,22 @@ class Model:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def answer_inputs(self) -> tuple[object, ...]:
-        """The inputs of an answer besides name, prompt and input."""
+        """Return what an answer depends on apart from name, prompt and input."""
         return self.user_prompt, self.image_urls, self.chat_body, self.embedding_body
 
 
 @dataclass(frozen=True)
 class RuleSettings:
-    """The settings that all rules share.
+    """The settings common to all rules.
 
     Attributes:
         zone: the session's time zone, a region name.
         metadata: names of the source's `metadata.list`.
         namespaces: the source's ids may be `namespace.schema.table`.
-        functions: the user's functions.
-        models: AI models that rules ask.
+        functions: user functions.
+        models: AI models.
         hash_key: key of HASH, None without one; never printed.
-        dead_letters: folder or URL of the rows that `on-error: dead-letter` leaves out; empty without one.
+        dead_letters: folder or URL for rows rejected by `on-error: dead-letter`; empty without one.
     """
 
     zone: str = "UTC"

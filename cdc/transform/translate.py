@@ -1,6 +1,6 @@
-"""The typed tree as the engine's SQL. Every operand is in brackets, every constant has its type written out.
+"""Translates typed trees to the engine's SQL, with every operand in brackets and an explicit type for every constant.
 
-A node that is not known here raises: nothing reaches the engine that was not meant to.
+An unknown node raises an error, so that nothing unintended reaches the engine.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _OVERFLOW = {"=": "FALSE", "<>": "TRUE", "<": "{sign} < 0", "<=": "{sign} < 0", 
 
 
 _OWN = ("own ", "ask ", "asks ")
-"""How nodes begin that call a function of the user's, and one that asks a model."""
+"""Prefixes of nodes that call a user function or a model."""
 
 
 def engine_name(op: str) -> str:
-    """The engine's name of a user's function, or of one that asks a model."""
+    """Return the engine's name of a user function or of a model function."""
     return op.lower().replace(" ", "_")
 
 
@@ -38,14 +38,14 @@ class Translator:
     """Translates trees for one input table.
 
     Args:
-        columns: engine name of each column, by the name that the tree has.
+        columns: engine name of each column, by its name in the tree.
     """
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self.columns = columns
 
     def sql(self, node: Typed) -> str:
-        """SQL of a node; it has the engine type of the node's type, and is safe to put anywhere."""
+        """Return the SQL of a node; it has the engine's type for the node's type, and may be used anywhere."""
         if node.op == "literal":
             return _literal(node)
         if node.op == "column":
@@ -86,7 +86,7 @@ def _integer_sql(value: int, kind: object) -> str:
 
 
 def _guarded(args: list[str], node: Typed, stop: str) -> str:
-    """AND and OR, so that an operand that can fail is only looked at where those before it leave the answer open."""
+    """Translate AND and OR so that an operand that can fail is evaluated only if the earlier ones do not decide."""
     joined = f" {node.op} ".join(args)
     last = max((number for number, arg in enumerate(node.args) if arg.fails), default=0)
     if last == 0:
@@ -138,7 +138,7 @@ def _shift(args: list[str], node: Typed) -> str:
 
 
 def _wide(args: list[str], node: Typed) -> str:
-    """Two decimals whose common type has more than 38 digits: what does not fit it is larger than all that does."""
+    """Compare two decimals whose common type has more than 38 digits: values that do not fit are larger than others."""
     op, scale = node.op.removeprefix("wide "), int(node.value)
     left, right = args
     target = f"DECIMAL(38, {scale})"

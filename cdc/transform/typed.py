@@ -1,4 +1,4 @@
-"""The typed tree: what the checker makes and the translator writes. Conversions are nodes of their own."""
+"""Typed expression trees, built by the checker and translated to SQL. Conversions are nodes of their own."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Typed:
         op: `literal`, `column`, `cast`, `try_cast`, an operator or a function.
         type: type of its values.
         args: its operands.
-        nullable: it can be NULL.
-        fails: evaluating it can fail for some values.
-        value: a literal's value, a column's name, a constant that the translator needs.
-        span: where it is in the text.
+        nullable: whether it can be NULL.
+        fails: whether its evaluation can fail.
+        value: a literal's value, a column's name, or a constant for the translator.
+        span: its position in the text.
     """
 
     op: str
@@ -55,26 +55,26 @@ Rule = Callable[[list[Typed], Span], Typed]
 
 
 def walk(node: Typed) -> Iterator[Typed]:
-    """The node and everything below it."""
+    """Yield the node and all its descendants."""
     yield node
     for arg in node.args:
         yield from walk(arg)
 
 
 def columns(node: Typed) -> list[str]:
-    """The columns that an expression reads, each once."""
+    """Return the columns that an expression reads, each once."""
     return list(dict.fromkeys(found.value for found in walk(node) if found.op == "column"))
 
 
 def call(op: str, kind: SqlType, args: list[Typed], span: Span, **extra: Any) -> Typed:
-    """A node that is NULL when an operand is, and fails when an operand does; `extra` says otherwise."""
+    """Build a node that is NULL when an operand is, and fails when an operand does, unless `extra` overrides that."""
     extra.setdefault("nullable", any(arg.nullable for arg in args))
     extra["fails"] = extra.get("fails", False) or any(arg.fails for arg in args)
     return Typed(op, kind, tuple(args), span=span, **extra)
 
 
 def literal(value: object, span: Span) -> Typed:
-    """A constant with the smallest fitting type: INT, BIGINT, DECIMAL, DOUBLE, STRING, BOOLEAN, BYTES or NULL."""
+    """Build a constant of the smallest fitting type: INT, BIGINT, DECIMAL, DOUBLE, STRING, BOOLEAN, BYTES or NULL."""
     kind: SqlType
     if value is None:
         kind = NULL
@@ -99,7 +99,7 @@ def _decimal(value: int | Decimal, span: Span) -> DataType:
 
 
 def cast(node: Typed, to: SqlType, *, safe: bool = False, span: Span | None = None) -> Typed:
-    """The node converted; the caller has checked that there is such a conversion."""
+    """Convert a node; the caller has checked that the conversion exists."""
     if node.type == to or isinstance(to, NullType):
         return node
     if isinstance(node.type, NullType) and node.op == "literal":
@@ -115,7 +115,7 @@ _INTEGER_RANK = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 3, Kind.BIGINT: 4}
 
 
 def _harmless(source: SqlType, to: SqlType) -> bool:
-    """True when every value can be converted."""
+    """Whether every value can be converted."""
     if isinstance(source, NullType):
         return True
     if is_text(source) and is_text(to):
@@ -135,5 +135,5 @@ def _harmless(source: SqlType, to: SqlType) -> bool:
 
 
 def mistake(span: Span, message: str, hint: str = "") -> ExpressionError:
-    """An error about one place of the text."""
+    """Return an error about one position in the text."""
     return ExpressionError(Mistake(span, message, hint))

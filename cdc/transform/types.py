@@ -1,4 +1,4 @@
-"""Types inside expressions: column types, and what only an expression holds (arrays, maps, rows, intervals, NULL)."""
+"""Types of expressions: column types, and those only in expressions (arrays, maps, rows, intervals, NULL)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cdc.types.kinds import BINARIES, INTEGERS, REALS, TEXTS, TIMESTAMPS
 from cdc.types.kinds import digits as integer_digits
 
 DIGITS = 38
-"""The most digits a decimal computes with; nothing is ever rounded to fit, a value that does not fit fails."""
+"""Maximum digits of decimals in expressions; a value that does not fit fails instead of being rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Keys to values."""
+    """A map from keys to values."""
 
     key: SqlType
     value: SqlType
@@ -36,7 +36,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """Several values side by side."""
+    """A row of several values."""
 
     fields: tuple[SqlType, ...]
 
@@ -76,47 +76,47 @@ MOMENTS = frozenset({Kind.DATE, *TIMESTAMPS})
 
 
 def kind_of(kind: SqlType) -> Kind | None:
-    """The kind of a column type, None for the others."""
+    """Return the kind of a column type, None for other types."""
     return kind.kind if isinstance(kind, DataType) else None
 
 
 def is_integer(kind: SqlType) -> bool:
-    """TINYINT to BIGINT, signed or not."""
+    """Whether the type is TINYINT to BIGINT, signed or unsigned."""
     return kind_of(kind) in INTEGERS
 
 
 def is_exact(kind: SqlType) -> bool:
-    """An integer, or a decimal that can be computed with."""
+    """Whether the type is an integer, or a decimal that expressions can compute with."""
     return is_integer(kind) or (kind_of(kind) is Kind.DECIMAL and not is_wide(kind))
 
 
 def is_number(kind: SqlType) -> bool:
-    """True for types that arithmetic takes."""
+    """Whether arithmetic accepts the type."""
     return is_exact(kind) or kind_of(kind) in REALS
 
 
 def is_wide(kind: SqlType) -> bool:
-    """A decimal of more digits than expressions compute with; it travels as text."""
+    """Whether the type is a decimal with more digits than expressions compute with; its values are text."""
     return isinstance(kind, DataType) and kind.kind is Kind.DECIMAL and (kind.length or 10) > DIGITS
 
 
 def is_text(kind: SqlType) -> bool:
-    """CHAR, VARCHAR and STRING."""
+    """Whether the type is CHAR, VARCHAR or STRING."""
     return kind_of(kind) in TEXTS
 
 
 def is_shown(kind: SqlType) -> bool:
-    """True for types that join as text without a CAST: all but bytes and nested ones."""
+    """Whether values are converted to text without a CAST: all types but bytes and nested ones."""
     return isinstance(kind, DataType) and kind.kind not in (*BINARIES, Kind.GEOMETRY, Kind.VECTOR)
 
 
 def decimal(precision: int, scale: int) -> DataType:
-    """A decimal type."""
+    """Return a decimal type."""
     return DataType(Kind.DECIMAL, precision, scale)
 
 
 def digits(kind: SqlType) -> tuple[int, int]:
-    """Precision and scale of an exact number."""
+    """Return precision and scale of an exact number type."""
     assert isinstance(kind, DataType)
     if kind.kind is Kind.DECIMAL:
         return kind.length or 10, kind.scale or 0
@@ -124,18 +124,18 @@ def digits(kind: SqlType) -> tuple[int, int]:
 
 
 def common_integer(kinds: Iterable[SqlType]) -> DataType:
-    """The smallest signed type that holds all, at least INT for arithmetic; DECIMAL(20, 0) beyond BIGINT."""
+    """Return the smallest signed type for all, at least INT for arithmetic; DECIMAL(20, 0) beyond BIGINT."""
     bits = max(_SIGNED_BITS[kind.kind] for kind in kinds if isinstance(kind, DataType))
     return INT if bits <= 32 else BIGINT if bits <= 64 else decimal(20, 0)
 
 
 def common_real(kinds: Iterable[SqlType]) -> DataType:
-    """FLOAT where all are FLOAT or integers, else DOUBLE."""
+    """Return FLOAT where all are FLOAT or integers, else DOUBLE."""
     return FLOAT if all(kind_of(kind) is Kind.FLOAT or is_integer(kind) for kind in kinds) else DOUBLE
 
 
 def common_number(kinds: Sequence[SqlType]) -> DataType | None:
-    """The type that holds the values of all: same type, wider integer, decimal, or DOUBLE; None beyond 38 digits."""
+    """Return the type for the values of all: the same, a wider integer, decimal, or DOUBLE; None beyond 38 digits."""
     if len(set(kinds)) == 1 and isinstance(kinds[0], DataType):
         return kinds[0]
     if any(kind_of(kind) in REALS for kind in kinds):
@@ -154,7 +154,7 @@ def _same_sign(kinds: list[DataType]) -> bool:
 
 
 def common_type(kinds: Sequence[SqlType]) -> SqlType | None:
-    """The type of a value that is one of several (CASE, COALESCE, an array's elements); None when there is none."""
+    """Return the common type of alternatives (CASE, COALESCE, an array's elements); None when there is none."""
     known = [kind for kind in kinds if not isinstance(kind, NullType)]
     if not known:
         return NULL

@@ -1,10 +1,10 @@
-"""The user's own functions in Python: inline code with one `eval`, or `module:function`.
+"""User functions in Python: inline code with one `eval`, or `module:function`.
 
     def eval(price: Decimal, country: str | None) -> Decimal: ...       # once per row
     def eval(a: Annotated[pa.Array, "BIGINT"]) -> Annotated[pa.Array, "BIGINT"]: ...   # once per batch
 
-`open(options)` beside it runs once before the first row of a task, `close()` after the last. A function whose argument
-cannot be None is not called for NULL: the answer is NULL.
+An `open(options)` next to it runs once before the first row of a task, `close()` after the last. A function with an
+argument that cannot be None is not called for NULL: the result is NULL.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cdc.transform.user_values import fitting, giving, values_of
 
 
 class FunctionError(ValueError):
-    """A user's function that cannot be used; `line` is the line of its code, 0 when it has none."""
+    """An unusable user function; `line` is the line in its code, 0 without one."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -57,9 +57,9 @@ class UserParameter:
 
 
 class LoadedFunction:
-    """A loaded function: in the driver to type it, in each task to call it.
+    """A loaded user function: the driver types its calls, each task calls it.
 
-    Raises FunctionError when it is made of something that cannot be called.
+    The constructor raises FunctionError for a function that cannot be used.
     """
 
     def __init__(self, function: UserFunction) -> None:
@@ -70,12 +70,12 @@ class LoadedFunction:
 
     @property
     def op(self) -> str:
-        """How nodes that call it begin."""
+        """The operation of nodes that call it."""
         return f"own {self.function.name.upper()}"
 
     @cached_property
     def source(self) -> str:
-        """The code; of a module its whole file, empty where that is not Python."""
+        """The code; for a module its whole file, empty where that is not Python."""
         if not self.function.module:
             return self.function.code
         try:
@@ -84,11 +84,11 @@ class LoadedFunction:
             return ""
 
     def open(self) -> None:
-        """Run the user's `open`, when there is one. Raises TransformError."""
+        """Run the user's `open`, if any. Raises TransformError."""
         self._run("open", dict(self.function.options))
 
     def close(self) -> None:
-        """Run the user's `close`, when there is one. Raises TransformError."""
+        """Run the user's `close`, if any. Raises TransformError."""
         self._run("close")
 
     def _run(self, name: str, *arguments: object) -> None:
@@ -98,11 +98,11 @@ class LoadedFunction:
             self._namespace[name](*arguments)
         except Exception as error:
             message = f"{name}() failed with {type(error).__name__}: {error}"
-            hint = "it runs in each task, on the machine of the task: what it needs has to be there"
+            hint = "it runs in each task, on the machine of the task, which must have everything that it needs"
             raise TransformError(message, where=f"function {self.function.name}", hint=hint) from error
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
-        """The typed call; arguments are widened, never read from text."""
+        """Return the typed call; arguments are widened, never parsed from text."""
         given = [
             _fitting(self.function.name, arg, parameter) for arg, parameter in zip(args, self.parameters, strict=False)
         ]
@@ -113,18 +113,18 @@ class LoadedFunction:
         return call(self.op, self.result, given, span, nullable=nullable, fails=True)
 
     def own(self) -> OwnFunction:
-        """The function in the form that rules call."""
+        """Return the function as rules call it."""
         least = sum(parameter.default is ... for parameter in self.parameters)
         whole = self.on_block if self.arrow else None
         return OwnFunction(Arity(least, len(self.parameters)), self, whole=whole)
 
     def engine(self) -> EngineFunction:
-        """The function in the form that the engine calls."""
+        """Return the function as the engine calls it."""
         arguments = tuple(engine_type(parameter.type) for parameter in self.parameters)
         return EngineFunction(engine_name(self.op), arguments, engine_type(self.result), self._on_arrays)
 
     def on_block(self, *arrays: pa.ChunkedArray) -> pa.Array:
-        """A call of a vectorised function. Raises ValueError with its name and reason."""
+        """Call a vectorised function. Raises ValueError with its name and the reason."""
         try:
             made = self._call(*(_combine_chunks(array) for array in arrays))
         except Exception as error:
@@ -165,7 +165,7 @@ _loaded: OrderedDict[str, LoadedFunction] = OrderedDict()
 
 
 def load(function: UserFunction) -> LoadedFunction:
-    """The function, whose code runs once in this process however often it is asked for. Raises FunctionError."""
+    """Load a function, or return it from the cache: its code runs once per process. Raises FunctionError."""
     name = repr(function)
     _search(function)
     found = _loaded.pop(name, None) or LoadedFunction(function)
@@ -176,7 +176,7 @@ def load(function: UserFunction) -> LoadedFunction:
 
 
 def forget_functions() -> None:
-    """Let go of all functions: the next that is asked for runs its code again, and knows nothing of those before."""
+    """Drop all functions: the next load runs the code again, without the earlier state."""
     _loaded.clear()
 
 
@@ -185,10 +185,10 @@ def _entry(function: UserFunction) -> str:
 
 
 def _search(function: UserFunction) -> None:
-    """Let Python import from the function's files."""
+    """Add the function's files to Python's import path. Raises FunctionError."""
     for path in function.paths:
         if not os.path.exists(path):
-            raise FunctionError(f"{path} of python-files is not there")
+            raise FunctionError(f"{path} of python-files does not exist")
         if path not in sys.path:
             sys.path.append(path)
 

@@ -1,4 +1,4 @@
-"""Python annotations as SQL types: what a user's function takes and gives."""
+"""Maps Python annotations of user functions to SQL types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KNOWN = "bool, int, float, str, bytes, Decimal, date, datetime, timedelta, list[
 
 
 def sql_type(annotation: object) -> tuple[SqlType, bool, bool]:
-    """The SQL type of an annotation, whether None is allowed, and whether it is a whole Arrow array.
+    """Return an annotation's SQL type, whether None is allowed, and whether it is a whole Arrow array.
 
     `Annotated[Decimal, "DECIMAL(10, 2)"]` names a type exactly, `Annotated[pa.Array, "BIGINT"]` an array of it.
     Raises ValueError with the reason.
@@ -41,12 +41,12 @@ def sql_type(annotation: object) -> tuple[SqlType, bool, bool]:
         raise ValueError('an Arrow array says what is in it: Annotated[pa.Array, "BIGINT"]')
     if annotation not in _PLAIN:
         name = getattr(annotation, "__name__", str(annotation))
-        raise ValueError(f"the annotation {name} is no SQL type; known are {KNOWN}")
+        raise ValueError(f"the annotation {name} is not an SQL type; known are {KNOWN}")
     return _PLAIN[annotation], False, False
 
 
 def arrow_of(kind: SqlType) -> pa.DataType:
-    """The Arrow type of values of a type, as the engine wants them."""
+    """Return the engine's Arrow type for values of a type."""
     from cdc.block import arrow_type
 
     if isinstance(kind, Array):

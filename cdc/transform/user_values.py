@@ -1,4 +1,4 @@
-"""Values on their way into users' functions and back: what does not fit the declared type is refused, never changed."""
+"""Converts arguments and results of user functions; values that do not fit the declared type are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Give = Callable[[Any], Any]
 
 
 def values_of(array: pa.ChunkedArray, kind: SqlType) -> list[Any]:
-    """The values of a column as a function of single values gets them."""
+    """Return the values of a column as arguments of a function of single values."""
     values = array.to_pylist()
     if isinstance(kind, Map):
         return [None if value is None else dict(value) for value in values]
@@ -36,7 +36,7 @@ def values_of(array: pa.ChunkedArray, kind: SqlType) -> list[Any]:
 
 
 def giving(kind: SqlType) -> Give:
-    """A converter from a function's result to the engine's value. It raises ValueError for one that does not fit."""
+    """Return a converter from a function's result to the engine's value, which raises ValueError if it does not fit."""
     inner = _giving(kind)
     return lambda value: None if value is None else inner(value)
 
@@ -108,7 +108,7 @@ def _decimal(value: Any, kind: SqlType) -> Decimal:
 
 
 def _zeros(numbers: tuple[int, ...]) -> int:
-    """Zeros at the end, which say nothing behind the point."""
+    """Count trailing zeros, which are insignificant after the point."""
     count = 0
     while count < len(numbers) and numbers[-1 - count] == 0:
         count += 1
@@ -143,7 +143,7 @@ def _text(value: Any, kind: SqlType) -> Any:
 
 
 def _short(value: Any, kind: SqlType) -> Any:
-    """The text or bytes, when they are not longer than the type."""
+    """Return text or bytes that are not longer than the type. Raises ValueError."""
     most = _longest(kind)
     if most is not None and len(value) > most:
         raise _refusal(value, kind, f": it has a length of {len(value)}")
@@ -164,9 +164,9 @@ _PLAIN: dict[Kind, Callable[[Any, SqlType], Any]] = {
 
 
 def fitting(array: object, kind: SqlType, count: int) -> pa.Array:
-    """The array that a vectorised function has returned, as the engine takes it.
+    """Convert the array returned by a vectorised function for the engine.
 
-    Raises ValueError for one of another length or kind, and for values that the type cannot hold as they are.
+    Raises ValueError for one of another length or kind, and for values that the type cannot hold unchanged.
     """
     if not isinstance(array, pa.Array | pa.ChunkedArray) or len(array) != count:
         raise ValueError(f"an Arrow array of {count} values was expected")
@@ -188,7 +188,7 @@ def fitting(array: object, kind: SqlType, count: int) -> pa.Array:
         if (pc.max(lengths).as_py() or 0) > most:
             raise ValueError(f"it returned a value that is longer than {kind}")
     if kind == JSON and pc.all(is_strict_json(found)).as_py() is False:
-        raise ValueError("it returned text that is no JSON")
+        raise ValueError("it returned text that is not JSON")
     return found
 
 
@@ -219,4 +219,4 @@ _FAMILIES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "list": (_NULLS,),
     "map": (_NULLS,),
 }
-"""By what is wanted: Arrow types whose values are the same there, where they fit."""
+"""By expected type: Arrow types whose values are equivalent, where they fit."""

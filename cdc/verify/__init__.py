@@ -1,1 +1,1 @@
-"""`cdc verify`: whether the tables of a pipeline's sink hold what those of its source do"""
+"""`cdc verify`: compares the tables of a pipeline's sink with those of its source."""

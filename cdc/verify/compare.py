@@ -1,7 +1,7 @@
-"""One sink table against its source tables: sums over all rows, then the rows of the sums that differ.
+"""Compares one sink table with its source tables: first sums over all rows, then the rows whose sums differ.
 
-Rows are in buckets by their keys' hash, each with a count and a checksum. The sums do not depend on the order of rows,
-so each system gives its rows in whatever order it likes. Memory is the same for any number of rows.
+Rows are grouped in buckets by their key's hash, each with a count and a checksum. The sums do not depend on row order,
+so each system may return its rows in any order. Memory use does not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cdc.verify.rows import Rows
 BITS = 18
 _SHIFT = np.uint64(64 - BITS)
 MOST_ROWS = 400_000
-"""Rows that are held, of both sides together, to find which of them differ."""
+"""Maximum number of rows of both sides that are held to find those that differ."""
 MOST_LOOKED_UP = 20_000
-"""More keys than these are not asked for one by one: all rows are read once more."""
+"""Maximum number of keys that are looked up; for more, all rows are read again."""
 
 
 class Buckets:
-    """Counts and checksums of one side; `rows` were added."""
+    """Counts and checksums of one side; `rows` is the number of rows added."""
 
     def __init__(self) -> None:
         self.counts: npt.NDArray[np.int64] = np.zeros(1 << BITS, np.int64)
@@ -35,7 +35,7 @@ class Buckets:
         self.rows = 0
 
     def add(self, keys: Hashes, rows: Hashes) -> None:
-        """The next rows."""
+        """Add rows."""
         places = bucket_of(keys)
         np.add.at(self.counts, places, 1)
         np.add.at(self.sums, places, rows)
@@ -43,12 +43,12 @@ class Buckets:
 
 
 def bucket_of(keys: Hashes) -> npt.NDArray[np.int64]:
-    """int64[n]: the bucket of each row."""
+    """Return the bucket of each row, int64[n]."""
     return (keys >> _SHIFT).astype(np.int64)
 
 
 def differing(one: Buckets, other: Buckets, most_rows: int) -> tuple[npt.NDArray[np.bool_], bool]:
-    """Buckets that are not equal, as many of them as hold `most_rows` together, and whether these are all of them."""
+    """Return the unequal buckets, limited to `most_rows` rows in total, and whether these are all of them."""
     unequal = (one.counts != other.counts) | (one.sums != other.sums)
     held = np.cumsum(np.where(unequal, one.counts + other.counts, 0))
     first = int(np.argmax(unequal))
@@ -58,9 +58,9 @@ def differing(one: Buckets, other: Buckets, most_rows: int) -> tuple[npt.NDArray
 
 @dataclass(frozen=True)
 class Compared:
-    """The result of a comparison: rows of both sides, and the rows that differed, None when no sum did.
+    """The result of a comparison: row counts of both sides, and verdicts on rows that differed; None when no sum did.
 
-    `all`: whether these are all of them; more than MOST_ROWS are not looked at.
+    `all`: whether all differing rows were examined, rather than the first MOST_ROWS.
     """
 
     source_rows: int
@@ -71,9 +71,9 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The two sides of a table. `key` names columns that both sides have; empty for a table without one.
+    """The comparison of the two sides of a table. `key` names columns of both sides; empty for a table without a key.
 
-    `engine`: of the hashes (`cdc.verify.hashing.open_engine`).
+    `engine` computes the hashes (`cdc.verify.hashing.open_engine`).
     """
 
     source: Rows
@@ -86,7 +86,7 @@ class Comparison:
     engine: duckdb.DuckDBPyConnection
 
     def __call__(self, show: int) -> Compared:
-        """Compare; up to `show` differing rows are kept to be shown. Raises as the sides do."""
+        """Compare; keep up to `show` differing rows to be shown. Raises the errors of both sides."""
         hasher = RowHasher(self.engine, self.columns, self.key)
         source, sink = self._sums(self.source, hasher), self._sums(self.sink, hasher)
         chosen, complete = differing(source, sink, MOST_ROWS)
@@ -104,7 +104,7 @@ class Comparison:
         return found
 
     def _suspects(self, hasher: RowHasher, chosen: npt.NDArray[np.bool_]) -> Suspects:
-        """The rows of the chosen buckets that do not come out the same on both sides."""
+        """Return the rows of the chosen buckets that differ between the sides."""
         sides = [_Side(self.key), _Side(self.key)]
         for side, rows in zip(sides, (self.source, self.sink), strict=True):
             for batch in rows(None):
@@ -121,7 +121,7 @@ class Comparison:
 
 
 class _Side:
-    """Rows of chosen buckets: hashes, and the values of their keys."""
+    """The rows of the chosen buckets of one side: hashes and key values."""
 
     def __init__(self, key: tuple[str, ...]) -> None:
         self._key = list(key)
@@ -140,7 +140,7 @@ class _Side:
         return np.concatenate(self._keys)
 
     def summed(self, hashes: Hashes) -> tuple[npt.NDArray[np.int64], Hashes]:
-        """Count and sum of the rows of each of these keys."""
+        """Return the number and the sum of the rows with each of these keys."""
         places = np.searchsorted(hashes, self.keys())
         counts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.uint64)
         np.add.at(counts, places, 1)

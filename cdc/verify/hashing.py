@@ -1,6 +1,6 @@
-"""Hashes of rows: two numbers of 64 bits, one of the row's key and one of all of it.
+"""Hashes of rows: two 64-bit numbers, one of the row's key and one of the whole row.
 
-Both sides of a comparison come in the same Arrow types, so equal rows have equal hashes whatever system they are from.
+Both sides of a comparison have the same Arrow types, so equal rows have equal hashes whatever system they come from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHIFTS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 def open_engine() -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB for the hashers of all tables, as opening one takes longer than hashing a small table."""
+    """Open an in-memory DuckDB for the hashers of all tables: opening one takes longer than hashing a small table."""
     connection = duckdb.connect(":memory:", config={"threads": "1"})
     connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
     return connection
@@ -40,7 +40,7 @@ class RowHasher:
         self._select = f"hash({', '.join(keys)}) AS k, hash({', '.join(self._names)}) AS r"
 
     def __call__(self, rows: pa.RecordBatch) -> tuple[Hashes, Hashes]:
-        """uint64[n] of the keys, uint64[n] of the rows."""
+        """Return the hashes of the keys, uint64[n], and of the rows, uint64[n]."""
         table = pa.Table.from_batches([pa.RecordBatch.from_arrays(rows.columns, names=self._names)])
         hashes = self._engine.from_arrow(table).project(self._select).to_arrow_table()
         key_hashes, row_hashes = (hashes.column(name).to_numpy() for name in ("k", "r"))
@@ -48,7 +48,7 @@ class RowHasher:
 
 
 def spread(hashes: Hashes) -> Hashes:
-    """Each number mixed once more, so that sums of them tell rows apart whose columns were exchanged (SplitMix64)."""
+    """Mix each number again (SplitMix64), so that sums differ for rows with exchanged columns."""
     mixed = hashes + np.uint64(0x9E3779B97F4A7C15)
     for bits, factor in _SHIFTS:
         mixed = (mixed ^ (mixed >> np.uint64(bits))) * np.uint64(factor)

@@ -1,4 +1,4 @@
-"""How far a pipeline has committed, and waiting until that is far enough. Only reads its state directory."""
+"""The committed position of a pipeline, and waiting for it to advance. Only reads the state directory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Committed:
     """The committed position of a pipeline, running or not.
 
     Args:
-        wait: how long to wait for it to get to a place; it does not when nobody runs it.
+        wait: how long to wait for it to reach a position, which it never does while the pipeline is not running.
     """
 
     def __init__(self, state: StateDir, wait: RetryPolicy) -> None:
         self._log, self._root, self._wait = CommitLog(state.commits), state.root, wait
 
     def decision(self) -> Decision:
-        """The last batch that is in the sink. Raises StateError when none is."""
+        """Return the decision of the last committed batch. Raises StateError when there is none."""
         batch = self._log.committed()
         found = self._log.get(batch) if batch >= 0 else None
         if found is None:
@@ -33,11 +33,11 @@ class Committed:
         return found
 
     def offset(self) -> Offset:
-        """The source's offset behind it."""
+        """Return the source's offset after that batch."""
         return source_offset(self.decision().end)
 
     def reaches(self, now: TablesNow, end: Offset, tables: Sequence[TableId]) -> bool:
-        """Wait until everything about these tables up to `end` is in the sink; False when it is not in time."""
+        """Wait until all changes of these tables up to `end` are in the sink; return False on timeout."""
         pauses = Backoff(self._wait, "verify")
         while not now.covers(self.offset(), end, tables):
             if not pauses.pause("the pipeline has not committed what was read in the source"):

@@ -1,13 +1,13 @@
-"""Rows that differed in a scan, looked at again until it is certain: equal after all, different, or not to be told.
+"""Examines rows that differed in a scan until each is certainly equal, certainly different, or cannot be decided.
 
-While a pipeline runs, the sink is a moment behind. So a round reads the rows in the source, waits until the pipeline
-has committed the log up to there, reads them in the sink, and in the source again:
+While a pipeline runs, the sink lags a little. So a round reads the rows in the source, waits until the pipeline has
+committed the log up to that point, reads them in the sink, and in the source again:
 
-- the sink has what the source had before or after: equal, as of some moment in between;
-- the source had the same both times, and the sink has something else: different. That is certain when the log says that
-  the tables were not written to meanwhile. Else a row may have changed and changed back, so it has to come out the same
-  in STRIKES rounds;
-- otherwise the row was written to: the next round tells.
+- the sink has what the source had before or afterwards: equal, as of some moment in between;
+- the source had the same both times, and the sink has something else: different. That is certain when the log has no
+  changes of the tables in between. Otherwise a row may have changed and changed back, so it has to differ in STRIKES
+  rounds;
+- otherwise the row was written to: the next round decides.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Suspects:
-    """Rows to look at, by the hash of their key.
+    """Rows to examine, by the hash of their key.
 
     Attributes:
-        hashes: of the keys, ascending, each once.
-        keys: their values, in that order; None for rows that cannot be read by key.
+        hashes: hashes of the keys, ascending and unique.
+        keys: the key values, in the same order; None for rows that cannot be read by key.
     """
 
     hashes: Hashes
     keys: pa.RecordBatch | None
 
     def only(self, wanted: Mask) -> Suspects:
-        """Some of them."""
+        """Return a subset."""
         keys = None if self.keys is None else self.keys.filter(pa.array(wanted))
         return Suspects(self.hashes[wanted], keys)
 
 
 @dataclass
 class SideView:
-    """One side's view of suspects: how many rows of each key, the sum of their hashes, and some rows to show.
+    """One side's view of the suspects: row count and sum of hashes by key, and some rows to show.
 
-    `shown` has, by place in the suspects, the first row.
+    `shown` has the first row of a key, by its index in the suspects.
     """
 
     counts: npt.NDArray[np.int64]
@@ -58,15 +58,15 @@ class SideView:
     shown: dict[int, pa.RecordBatch] = field(default_factory=dict)
 
     def same(self, other: SideView) -> Mask:
-        """bool[n]: where both have the same."""
+        """Return where both sides are equal, bool[n]."""
         equal: Mask = (self.counts == other.counts) & (self.sums == other.sums)
         return equal
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The verdicts on suspects. `different` and `open` are bool[n]; the others are equal. `source` and `sink` are from
-    the last look. `waited`: the pipeline did not commit in time what was read in the source."""
+    """The verdicts on suspects. `different` and `open` are bool[n]; all others are equal. `source` and `sink` are from
+    the last round. `waited`: the pipeline did not commit in time what was read in the source."""
 
     different: Mask
     open: Mask
@@ -80,9 +80,9 @@ class Log:
     """The source's log, as the rounds need it.
 
     Attributes:
-        mark: where it ends now.
-        committed: wait until the pipeline has committed up to a mark; False when it does not.
-        quiet: whether it says nothing of the tables between two marks.
+        mark: returns its current end.
+        committed: waits until the pipeline has committed up to a mark; False on timeout.
+        quiet: whether it has no changes of the tables between two marks.
     """
 
     mark: Callable[[], dict[str, object]]
@@ -91,7 +91,7 @@ class Log:
 
 
 def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> SideView:
-    """One side's view of the suspects. The first `show` of them with their rows."""
+    """Read one side's view of the suspects, with the rows of the first `show` of them."""
     count = len(suspects.hashes)
     found = SideView(np.zeros(count, np.int64), np.zeros(count, np.uint64))
     if not count:
@@ -110,7 +110,10 @@ def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> SideVi
 def recheck(
     source: Rows, sink: Rows, suspects: Suspects, hasher: RowHasher, log: Log, *, show: int, retry: RetryPolicy
 ) -> Verdicts:
-    """Rounds until nothing is open, the time is up, or the pipeline does not come on. Raises as the sides."""
+    """Repeat rounds until nothing is open, the time is up, or the pipeline stops committing.
+
+    Raises the errors of both sides.
+    """
     different = np.zeros(len(suspects.hashes), bool)
     strikes = np.zeros(len(suspects.hashes), np.int64)
     pauses = Backoff(retry, "verify")

@@ -1,4 +1,4 @@
-"""`cdc verify --repair`: tables that differ are asked to be re-snapshotted, as `cdc resync` does."""
+"""`cdc verify --repair`: requests a re-snapshot of tables that differ, as `cdc resync` does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> Iterator[str]:
-    """Ask for each source table of a sink table that differs; a line for each. Raises as `request_resync`."""
+    """Request a re-snapshot of each source table of a differing sink table; yields a line for each.
+
+    Raises the errors of `request_resync`.
+    """
     from cdc.job.resync import request_resync
 
     policy = compile_spec(spec).policy
@@ -28,10 +31,10 @@ def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> I
 
 
 def _rows_that_stay(policy: Policy, report: TableReport) -> str:
-    """The differences that a re-snapshot leaves: as `cdc.tables` decides whether it replaces the table."""
+    """Describe the differences that a re-snapshot leaves, as `cdc.tables` decides whether it replaces the table."""
     table = TableId.parse(report.table)
     replaced = policy.behavior is not Behavior.IGNORE and policy.allows(TruncateTable(table))
     if not report.extra or (replaced and len(report.sources) == 1):
         return ""
-    why = "others go to that table" if len(report.sources) > 1 else "schema changes that take rows away are held back"
+    why = "others share that table" if len(report.sources) > 1 else "schema changes that remove rows are skipped"
     return f", over the rows of {report.table}: {report.extra} that are only in the sink stay, as {why}"

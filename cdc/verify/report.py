@@ -1,4 +1,4 @@
-"""Results of `cdc verify` as values that print: for people line by line, for programs as JSON."""
+"""Results of `cdc verify`, printed as lines for people or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Verdict(StrEnum):
     EQUAL = "equal"
     DIFFERENT = "different"
     OPEN = "open"
-    """It cannot be told now: the pipeline is behind, or copies the table."""
+    """Cannot be decided now: the pipeline lags, or is copying the table."""
     SKIPPED = "skipped"
-    """It cannot be told at all: the sink need not have what the source has."""
+    """Cannot be decided at all: the sink may differ from the source."""
 
 
 class DifferenceKind(StrEnum):
@@ -29,8 +29,8 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowReport:
-    """One row that differs. `key`: the values of its key by column, as text; `columns`: those that differ, each with
-    the source's and the sink's value, empty where values are not to be shown."""
+    """One row that differs. `key`: the key values by column, as text; `columns`: the differing columns, each with the
+    source's and the sink's value, empty where values must not be shown."""
 
     kind: DifferenceKind
     key: Mapping[str, str]
@@ -47,16 +47,16 @@ class RowReport:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """One sink table.
+    """The report on one sink table.
 
     Attributes:
-        table, sources: ids of the sink table and of the source's tables that go to it.
-        source_rows, sink_rows: as they were counted first; None when nothing was read.
-        missing, extra, other: rows that differ, by kind. `open`: rows that could not be decided.
-        all: whether the numbers are exact; else there are at least so many.
-        rows: some of the rows that differ.
-        left_out: columns that are not compared.
-        note: why the state is what it is, where numbers do not say it.
+        table, sources: ids of the sink table and of its source tables.
+        source_rows, sink_rows: row counts of the first scan; None when nothing was read.
+        missing, extra, other: number of differing rows, by kind. `open`: number of undecided rows.
+        all: whether the numbers are exact; otherwise they are minimums.
+        rows: some of the differing rows.
+        left_out: columns that were not compared.
+        note: the reason for the state, where the numbers do not give it.
     """
 
     table: str
@@ -102,7 +102,7 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All tables. `committed`: the batch and the source's offset that the sink had at the start."""
+    """The reports on all tables. `batch` and `committed`: the committed batch, and the source's offset after it."""
 
     pipeline: str
     batch: int
@@ -111,11 +111,11 @@ class Verification:
 
     @property
     def equal(self) -> bool:
-        """Whether every table is, and was compared."""
+        """Whether every table was compared and is equal."""
         return all(table.state is Verdict.EQUAL for table in self.tables)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object with all there is."""
+        """Return everything as a JSON object."""
         return {"equal": self.equal, **asdict(self)}
 
     @property

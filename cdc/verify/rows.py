@@ -1,4 +1,4 @@
-"""The rows that a sink table should have: those of its source tables, on the pipeline's own way to the sink."""
+"""The rows that a sink table should have: those of its source tables, processed as in the pipeline."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from cdc.transform.rules import Rules
 
 Rows = Callable[[pa.RecordBatch | None], Iterator[pa.RecordBatch]]
-"""Reads one side of a comparison: all rows, or at least those with these keys. May be called again."""
+"""Reads one side of a comparison: all rows, or at least those with the given keys. May be called repeatedly."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """A source table of a sink table. `keys`: its columns that are the sink's key, empty when rows of it cannot be read
-    by that."""
+    """A source table of a sink table. `keys`: its columns that are the sink's key; empty when its rows cannot be read
+    by that key."""
 
     table: TableId
     target: Target
@@ -35,15 +35,15 @@ class Feed:
 
 @dataclass(frozen=True)
 class Expected:
-    """The rows of a sink table as its source tables have them.
+    """The rows of a sink table, computed from its source tables.
 
     Attributes:
         now: reads the source.
-        feeds: where its rows come from.
-        schema: of the sink table.
-        stored: what the sink makes of them.
-        columns: those that are compared, in this order.
-        count: told of values that are changed on the way.
+        feeds: the source tables.
+        schema: the sink table's schema.
+        stored: converts rows to the values that the sink stores.
+        columns: the compared columns, in this order.
+        count: counts values that are changed on the way.
     """
 
     now: TablesNow
@@ -56,7 +56,7 @@ class Expected:
     count: Count
 
     def __call__(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """Read rows as `Rows` says."""
+        """Read rows; see `Rows`."""
         moment = datetime.now(UTC)
         coercion = replace(self.coercion, lost="null")
         for feed in self.feeds:
@@ -67,11 +67,11 @@ class Expected:
                 yield self.stored.as_stored(rows).select(list(self.columns))
 
     def _behind_rules(self, blocks: Iterator[ChangeBlock], moment: datetime) -> Iterator[ChangeBlock]:
-        """The blocks behind their tables' rules. Rows that a rule leaves out are in nobody's dead letters again."""
+        """Apply the tables' rules to the blocks. Rows that a rule rejects are not written to dead letters again."""
         if self.rules is None:
             yield from blocks
             return
-        from cdc.transform.runner import RuleRunner  # with the engine, which a pipeline without rules does without
+        from cdc.transform.runner import RuleRunner  # imports the engine, which is only needed with rules
 
         with RuleRunner(self.rules) as runner:
             for block in blocks:
@@ -85,7 +85,7 @@ class Expected:
 
 
 def sink_rows(stored: StoredTable, columns: Sequence[str]) -> Rows:
-    """The rows that the sink table has."""
+    """Return a reader of the sink table's rows."""
 
     def read(keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         return (batch.select(list(columns)) for batch in stored.rows(keys))

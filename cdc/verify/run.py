@@ -1,4 +1,4 @@
-"""`cdc verify`: compares the tables of a pipeline, which may be running, with those of its source."""
+"""`cdc verify`: compares the sink tables of a pipeline, which may be running, with its source tables."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
 
 WAIT_S = 60.0
-"""How long a running pipeline is waited for, where nothing else is said."""
+"""Default time to wait for a running pipeline."""
 
 
 def verify(
     spec: PipelineSpec, state_dir: Path | None, settings: VerifySettings, on_report: Callable[[TableReport], None]
 ) -> Verification:
-    """Compare table by table; `on_report` gets each as soon as it is known. Changes nothing.
+    """Compare table by table; `on_report` gets each report as soon as it is known. Changes nothing.
 
     Raises NotNow when the pipeline never ran, SourceError and SinkError when a side cannot be read.
     """

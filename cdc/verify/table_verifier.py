@@ -1,4 +1,4 @@
-"""One sink table against the source tables that feed it, as they are now."""
+"""Compares one sink table with the current rows of its source tables."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from cdc.flow.middle import Middle
 
 SHOWN, SHOWN_DEEP = 5, 1000
-"""Rows that are named for each table."""
+"""Maximum number of rows shown per table."""
 _LONGEST_S = 30.0
-"""How long rows that are written to all the time are looked at again."""
+"""How long to examine rows that are being written to continually."""
 LONGEST = 80
-"""Characters of a value."""
+"""Maximum number of characters shown of a value."""
 MASKED = "(masked)"
 
 
@@ -43,10 +43,10 @@ class VerifySettings:
     """The settings of a comparison.
 
     Attributes:
-        tables: only source tables that match; None for all.
-        deep: name up to SHOWN_DEEP rows of each table, with the values that differ.
+        tables: pattern of the source tables to compare; None for all.
+        deep: show up to SHOWN_DEEP rows of each table, with the values that differ.
         wait_s: how long to wait for the pipeline to commit what was read in the source; None: WAIT_S while it runs,
-            else not at all.
+            otherwise not at all.
     """
 
     tables: str | None = None
@@ -55,7 +55,7 @@ class VerifySettings:
 
 
 class TableVerifier:
-    """Compares tables, one after another. `engine`: of the hashes (`cdc.verify.hashing.open_engine`)."""
+    """Compares tables, one after another. `engine` computes the hashes (`cdc.verify.hashing.open_engine`)."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class TableVerifier:
         self.pauses = PausedTables()
 
     def pairs(self, sinks: Mapping[TableId, TableSchema]) -> Sequence[Pair]:
-        """The tables to compare. Raises SourceError when there are none."""
+        """Return the tables to compare. Raises SourceError when there are none."""
         self._sources = dict(self._now.tables())
         wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
         pauses = self.pauses.paused | self.pauses.resumed
@@ -86,11 +86,11 @@ class TableVerifier:
         return chosen
 
     def report(self, pair: Pair) -> TableReport:
-        """Compare one table; one that the source cannot read is open. Raises SourceError, retryable, and SinkError."""
+        """Compare one table; one that the source cannot read is open. Raises retryable SourceErrors, and SinkError."""
         own = [routed.table for routed in pair.routed]
         names = (str(pair.table), tuple(map(str, own)))
         if pair.schema is None:
-            return TableReport(*names, Verdict.OPEN, note="the pipeline has not got to its creation yet")
+            return TableReport(*names, Verdict.OPEN, note="the pipeline has not reached its creation yet")
         if paused := [str(table) for table in own if table in self.pauses.paused]:
             return TableReport(*names, Verdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
         if resumed := [str(table) for table in own if table in self.pauses.resumed]:
@@ -162,9 +162,9 @@ class TableVerifier:
         if verdicts.waited:
             note = f"the pipeline has committed {_place(self._committed.offset())} only: run it until it has caught up"
         elif left:
-            note = "some rows are written to all the time"
+            note = "some rows are being written to continually"
         elif state is Verdict.OPEN:
-            note = "more rows were being written to than are looked at: run it again"
+            note = "more rows were being written to than can be examined: run it again"
         shown = shown_rows(
             verdicts, pair.columns, pair.key, pair.masked, most=self._shown_limit, values=self._settings.deep
         )  # fmt: skip
@@ -176,17 +176,17 @@ class TableVerifier:
 
 
 def _keeps_key_values(stored: pa.DataType, source: pa.DataType) -> bool:
-    """Whether a key's values in the sink are the source's own."""
+    """Whether a key has the same values in the sink as in the source."""
     return bool(stored == source or (pa.types.is_integer(stored) and pa.types.is_integer(source)))
 
 
 def _place(offset: dict[str, object]) -> str:
-    """An offset for people: what a source's offsets name first."""
+    """Format an offset for people: its first members."""
     return ", ".join(f"{name} {value}" for name, value in list(offset.items())[:3] if name != "version")
 
 
 def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[DifferenceKind, int]:
-    """How many rows differ in which way. Of a table without a key a row counts as often as one side has it more."""
+    """Count differing rows by kind. Without a key, a row counts as often as one side has it more than the other."""
     here, there = verdicts.source.counts, verdicts.sink.counts
     different = verdicts.different
     more = np.abs(here - there)
@@ -203,11 +203,11 @@ def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[DifferenceKind, int]:
 def shown_rows(
     verdicts: Verdicts, columns: Sequence[str], key: Sequence[str], masked: Collection[str], *, most: int, values: bool
 ) -> Iterator[RowReport]:
-    """The first rows that differ. `values`: with the values of both sides, but for `masked` columns."""
+    """Yield the first differing rows. `values`: with the values of both sides, except those of `masked` columns."""
     for place in np.flatnonzero(verdicts.different)[:most].tolist():
         here, there = verdicts.source.shown.get(place), verdicts.sink.shown.get(place)
         one = here if here is not None else there
-        if one is None:  # it is not among those whose rows were kept
+        if one is None:  # its row was not kept
             continue
         names = key or (columns if values else ())
         texts = {name: _text(one.column(name)[0], name in masked) for name in names}
@@ -246,4 +246,4 @@ def _text(value: Any, masked: bool) -> str:
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 1]}…"
     plainly = text == text.strip() and text not in ("", "NULL", MASKED)
-    return text if plainly else f"'{text}'"  # else it would be read as nothing, or as what it is not
+    return text if plainly else f"'{text}'"  # quotes avoid ambiguity

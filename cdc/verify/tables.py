@@ -1,4 +1,4 @@
-"""Which tables are compared with which, in which columns, and which cannot be."""
+"""Pairs of tables to compare, with their columns, and the reasons why some cannot be compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RoutedTable:
-    """A source table that goes to a sink table, and what it is there: behind its rule, with the shard column."""
+    """A source table of a sink table, with its schema there: after its rule, with the shard column."""
 
     table: TableId
     target: Target
@@ -26,15 +26,15 @@ class RoutedTable:
 
 @dataclass(frozen=True)
 class Pair:
-    """A sink table and the source tables that go to it.
+    """A sink table and its source tables.
 
     Attributes:
-        schema: the sink table's, as the engine knows it; None when the pipeline has not got to its creation.
-        columns: those that are compared, in the order of the schema.
-        left_out: its other columns, each with the reason.
-        key: its key, empty when it has none or a column of it is not compared.
+        schema: the sink table's schema as the engine knows it; None when the pipeline has not created it yet.
+        columns: the compared columns, in schema order.
+        left_out: the other columns, each with the reason.
+        key: the key; empty without one or when one of its columns is not compared.
         masked: columns that a rule masks.
-        why_not: why the sink need not have what the source has; empty when it has to.
+        why_not: why the sink may differ from the source; empty when it must not.
     """
 
     table: TableId
@@ -55,8 +55,8 @@ def pairs(
     partial: Callable[[TableId], str],
     held: Collection[TableId] = (),
 ) -> list[Pair]:
-    """Every sink table that these source tables go to, sorted. `sinks` are the schemas that the engine knows. Of source
-    tables that are `held`, which nobody compares, no rule is asked: it need not fit them.
+    """Return the sink tables of these source tables, sorted. `sinks` are the schemas that the engine knows. The rules
+    of `held` source tables, which are not compared, are not evaluated: they need not fit.
 
     Raises SpecError where a rule does not fit a table, ChangeRefused for a shard column that does not.
     """
@@ -88,7 +88,7 @@ def _pair(
         found, rule = rules.unrepeatable(each.table, sources[each.table]), rules.rule(each.table)
         changing |= {name.casefold() for name in found}
         if "the filter" in found:
-            reasons.append(f"{each.table}: its filter asks for more than the row has")
+            reasons.append(f"{each.table}: its filter depends on more than the row")
         if rule is not None:
             masked |= {mask.column.casefold() for mask in rule.masks}
             if rule.soft_delete:
@@ -98,7 +98,7 @@ def _pair(
     columns = tuple(name for name in schema.names if name not in gone and name not in other)
     left_out = (
         *(f"{name} (the source has no such column)" for name in gone),
-        *(f"{name} (computed of the change, not of the row)" for name in other),
+        *(f"{name} (computed from the change, not from the row)" for name in other),
     )
     key = schema.primary_key if set(schema.primary_key) <= set(columns) else ()
     shown = frozenset(name for name in columns if name.casefold() in masked)
@@ -110,7 +110,7 @@ def _pair(
 def keys_in_source(
     pair: Pair, routed: RoutedTable, source_key: Sequence[str], rules: Rules | None, source: TableSchema
 ) -> bool:
-    """Whether the sink's key is the source's own, untouched, but for the shard column."""
+    """Whether the sink's key, without the shard column, is the source's unchanged key."""
     own = [name for name in pair.key if name != routed.target.shard_column]
     computed = set() if rules is None else set(rules.computed(routed.table, source))
     return bool(own) and set(own) == set(source_key) and not computed & set(own)

@@ -29,10 +29,7 @@ def test_what_a_lost_task_had_open_is_told_once_and_for_its_batch_alone(tmp_path
         pass
     steps(store, "batch-7-part-0").__enter__()  # and no exit, as of a process that is gone
     assert name_functions(WorkerLost("gone"), store, 6).message == "gone"
-    assert (
-        name_functions(WorkerLost("gone"), store, 7).message
-        == "gone; it was at work with functions of yours: risky, tame"
-    )
+    assert name_functions(WorkerLost("gone"), store, 7).message == "gone; it was running user functions: risky, tame"
     assert name_functions(WorkerLost("gone"), store, 7).message == "gone"
 
 

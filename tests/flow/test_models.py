@@ -235,7 +235,7 @@ def test_each_function_of_text_asks_for_a_json_object(server: ModelServer) -> No
 
 
 def test_an_answer_that_is_no_json_names_its_row_or_is_null(server: ModelServer) -> None:
-    assert "the answer is no JSON: A 1" in failure(named(server, "id, AI_SENTIMENT('small', a) AS b", ["a"]))
+    assert "the answer is not JSON: A 1" in failure(named(server, "id, AI_SENTIMENT('small', a) AS b", ["a"]))
     assert answers(named(server, "id, AI_SENTIMENT('small', a) AS b", ["a"], {"on-error": "null"})) == [None]
 
 
@@ -251,7 +251,7 @@ def test_embeddings_and_images_of_a_model_by_name(server: ModelServer) -> None:
     text, image = body["messages"][0]["content"]
     assert text == {"type": "text", "text": "What is it?"}
     assert image == {"type": "image_url", "image_url": {"url": "data:image/gif;base64,R0lGODlhLi4u"}}
-    assert "the bytes are no PNG, JPEG, GIF or WebP image" in failure(named(server, projection, ["text"]))
+    assert "the bytes are not a PNG, JPEG, GIF or WebP image" in failure(named(server, projection, ["text"]))
 
 
 @pytest.mark.parametrize(

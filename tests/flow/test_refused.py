@@ -372,7 +372,7 @@ def test_columns_that_were_left_out_come_with_an_edit_of_the_behavior_or_a_copy_
     assert "more" not in sink.rows(A)[-1]
     noted = unfit_notes(StateDir(tmp_path), Middle(routes, after or before), source)
     assert [*noted] == ([] if after is None else [
-        "shop.a: columns of shop.a were left out here before; shop.a is re-snapshotted for that"
+        "shop.a: columns of shop.a were skipped here before; shop.a is re-snapshotted for that"
     ])  # fmt: skip
     if after is None:
         Mailbox(StateDir(tmp_path).store).add(A, RequestKind.SNAPSHOT)

@@ -231,9 +231,9 @@ def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_column
     column = TableLog(LocalStore(tmp_path)).at(1).sink[T].column("twice")
     assert column.nullable
     assert [record.getMessage() for record in caplog.records if "the rules have changed" in record.getMessage()] == [
-        "shop.t: the rules have changed: rows that are there keep what they have, without values in twice; "
+        "shop.t: the rules have changed: existing rows keep their values, without values in twice; "
         "`cdc resync FILE shop.t` re-snapshots it",
-        "shop.t: the rules have changed: rows that are there keep what they have, without values in qty; "
+        "shop.t: the rules have changed: existing rows keep their values, without values in qty; "
         "`cdc resync FILE shop.t` re-snapshots it",
     ]
 
@@ -271,7 +271,7 @@ def test_a_table_is_snapshotted_again_when_an_edited_rule_computes_what_its_rows
     before = run_in_memory(source, sink, state=tmp_path)
     source.add(rows(T, schema, 2, ("-D", first)))
     run_in_memory(source, sink, middle=edited, state=tmp_path, start=before.offset, first_batch=before.batches)
-    why = "its rule has changed, and rows that are there are found by columns that it computes another way"
+    why = "its rule has changed, and existing rows are found by columns that it computes another way"
     assert any(why in record.getMessage() for record in caplog.records) is not able
     if able:
         assert sink.rows(T) == [{"id": 20, "more": 5}]
@@ -313,7 +313,7 @@ def test_a_mask_of_a_column_that_is_named_and_soft_deletes_are_compared_too() ->
         ("MASK(2)", "", "deleted rows", ()),
     ):
         (edit,) = rule_changes(before, {T: texts(mask, converter)}, [])
-        assert (f"as the earlier rules made {word};" in edit.text, edit.stale) == (True, stale)
+        assert (f"as the earlier rules computed {word};" in edit.text, edit.stale) == (True, stale)
 
 
 @pytest.mark.parametrize(("copied", "told"), [(False, 1), (True, 0)])
@@ -390,7 +390,7 @@ def test_a_column_that_is_computed_another_way_and_another_filter_are_told(
     for made, at in ((first, (1,)), (second, (1, 2)), (second, (1, 2)), (third, (1, 2, 3))):
         run(tmp_path, items, made, sink, *at)
     told = [record.getMessage() for record in caplog.records if "the rules have changed" in record.getMessage()]
-    start, end = "shop.t: the rules have changed: rows that are there keep what they have, ", "`cdc resync FILE shop.t`"
+    start, end = "shop.t: the rules have changed: existing rows keep their values, ", "`cdc resync FILE shop.t`"
     assert [text.removeprefix(start).partition(f"; {end}")[0] for text in told] == [
-        "as the earlier rules made share", "those that the earlier filter held back stay out",
+        "as the earlier rules computed share", "those that the earlier filter rejected stay out",
     ]  # fmt: skip

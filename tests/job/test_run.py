@@ -134,7 +134,7 @@ def test_a_bounded_pipeline_runs_to_its_end_once(folder: Folder) -> None:
     assert folder.out == ""
     assert ": values -> values, schema changes: evolve" in records[0]["message"]
     assert (records[-1]["message"], records[-1]["rows"], records[-1]["batches"]) == ("summary", 1, 1)
-    assert "rows that are there keep what they have, without values in more" in folder.err
+    assert "existing rows keep their values, without values in more" in folder.err
     text = (folder.path / "out.jsonl").read_text()
     assert text.startswith(written)
     change, row = (json.loads(line) for line in text.removeprefix(written).splitlines() if "commit" not in line)

@@ -110,7 +110,7 @@ def test_rules_merged_tables_and_kept_columns_are_taken_into_account(mysql_serve
     pipeline.run()
     report = pipeline.report()
     assert (report.state, report.source_rows, len(report.sources)) == (Verdict.EQUAL, 4, 2)
-    assert report.left_out == ("seen (computed of the change, not of the row)",)
+    assert report.left_out == ("seen (computed from the change, not from the row)",)
     pipeline.sink("UPDATE orders SET phone = 'x', name = 'y' WHERE id = 2 AND origin LIKE '%orders_1'")
     (row,) = pipeline.report(deep=True).rows
     assert row.key == {"id": "2", "origin": f"{database}.orders_1"}

@@ -1,4 +1,4 @@
-"""All functions of rules by name. The page docs/functions.md is written from here."""
+"""All functions of rules by name. The page docs/functions.md is generated from here."""
 
 from __future__ import annotations
 

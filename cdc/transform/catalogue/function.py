@@ -1,6 +1,6 @@
-"""Functions as values: arguments, result, SQL in the engine, and the text of the page of functions.
+"""Function definitions: arguments, result, SQL in the engine, and the text for docs/functions.md.
 
-Arguments are written as a person would: `"s TEXT, from INT, [length INT]"`. Brackets mean optional, `...` repeated.
+Arguments are declared as text: `"s TEXT, from INT, [length INT]"`. Brackets mean optional, `...` repeated.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """One function of rules.
+    """A function of rules.
 
     Attributes:
         name: upper case.
         group: heading on the page of functions.
-        arguments: as in the module's text.
-        result: its type, or a rule that makes the typed call from the converted arguments.
-        sql: the engine's SQL with {0}, {1}, ... for the arguments; one text per number of optional arguments given, or
-            a function of the arguments' SQL and the typed call.
+        arguments: in the notation described above.
+        result: its type, or a function that builds the typed call from the converted arguments.
+        sql: the engine's SQL with {0}, {1}, ... for the arguments; one text per number of optional arguments, or a
+            function of the arguments' SQL and the typed call.
         meaning: one sentence for the page.
-        nulls: "any": NULL when an argument is; "never"; "always": can be NULL with no argument NULL.
-        fails: some values make it fail.
-        flink: how Flink CDC differs; empty when it does not.
-        example: (expression, our answer, Flink CDC's answer) for the page.
-        alias_of: the function that it is another name of.
+        nulls: "any": NULL when an argument is; "never"; "always": may be NULL when no argument is.
+        fails: whether it fails for some values.
+        flink: the difference from Flink CDC; empty for none.
+        example: (expression, our result, Flink CDC's result) for the page.
+        alias_of: the function that this is an alias of.
     """
 
     name: str
@@ -83,18 +83,18 @@ class Function:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments, read from their text."""
+        """The parsed arguments."""
         return tuple(_parameter(text.strip()) for text in self.arguments.split(",") if text.strip())
 
     @cached_property
     def arity(self) -> Arity:
-        """How many arguments it takes."""
+        """The number of arguments that it takes."""
         least = sum(not parameter.optional for parameter in self.parameters)
         repeated = any(parameter.repeated for parameter in self.parameters)
         return Arity(least, None if repeated else len(self.parameters))
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
-        """The typed call. Raises ExpressionError for arguments that do not fit."""
+        """Return the typed call. Raises ExpressionError for arguments that do not fit."""
         if self.parameters:
             last = self.parameters[-1]
             wanted = [self.parameters[min(index, len(self.parameters) - 1)] for index in range(len(args))]
@@ -106,14 +106,14 @@ class Function:
         return call(self.name, self.result, args, span, nullable=nullable, fails=self.fails)
 
     def render(self, args: list[str], node: Typed) -> str:
-        """The engine's SQL of a call."""
+        """Return the engine's SQL of a call."""
         if callable(self.sql):
             return self.sql(args, node)
         template = self.sql if isinstance(self.sql, str) else self.sql[len(args) - self.arity.least]
         return template.format(*args)
 
     def as_alias(self, name: str) -> Function:
-        """The same function under another name."""
+        """Return the same function under another name."""
         return replace(self, name=name, alias_of=self.name)
 
 
@@ -181,7 +181,7 @@ def _fit(name: str, arg: Typed, parameter: Parameter) -> Typed:
 
 
 def same_as_first(name: str) -> Callable[[list[Typed], Span], Typed]:
-    """A rule: the result has the first argument's type."""
+    """Return a result rule: the result has the first argument's type."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
         return call(name, args[0].type, args, span, fails=True)
@@ -190,17 +190,17 @@ def same_as_first(name: str) -> Callable[[list[Typed], Span], Typed]:
 
 
 def wall(sql: str, node: Typed) -> str:
-    """SQL of a moment as a TIMESTAMP in the session's zone; a TIME as it is."""
+    """Return the SQL of a moment as a TIMESTAMP in the session's zone; a TIME unchanged."""
     return sql if kind_of(node.type) is Kind.TIME else f"CAST({sql} AS TIMESTAMP)"
 
 
 def constant(node: Typed) -> str:
-    """The value of a CONSTANT argument."""
+    """Return the value of a CONSTANT argument."""
     assert isinstance(node.value, str)
     return node.value
 
 
 def aliases(functions: Sequence[Function], names: dict[str, str]) -> tuple[Function, ...]:
-    """Other names of functions: alias -> name."""
+    """Return aliases of functions, given the names by alias."""
     known = {function.name: function for function in functions}
     return tuple(known[name].as_alias(alias) for alias, name in names.items())

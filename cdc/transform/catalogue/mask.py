@@ -1,4 +1,4 @@
-"""Masking: values that must not be seen. HASH needs the pipeline's key; it never stands in SQL text."""
+"""Masking functions. HASH needs the pipeline's key, which is never part of SQL text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc.types.kinds import BINARIES
 _G = "Masking"
 _FLINK = "Flink CDC has no such function."
 MASKS = ("MASK", "HASH", "TRUNCATE_TEXT", "REDACT")
-"""What `mask:` of a rule can name."""
+"""Functions that a rule's `mask:` accepts."""
 
 
 def _as_text(name: str, arg: Typed) -> Typed:
@@ -43,12 +43,12 @@ FUNCTIONS: tuple[Function, ...] = (
              ("repeat('*', length({0}))",
               "CASE WHEN {1} <= 0 OR length({0}) <= {1} THEN repeat('*', length({0})) "
               "ELSE repeat('*', length({0}) - {1}) || right({0}, {1}) END"),
-             "Each character a star, but for the last `visible` ones; a text no longer than that is all stars.",
+             "Every character a star, except the last `visible` ones; a text no longer than that is all stars.",
              flink=_FLINK, example=("MASK('4111111111111234', 4)", "************1234", "an error")),
     Function("HASH", _G, "x ANY", _hash,
              lambda args, node: f"cdc_hash({args[0]})" if is_text(node.args[0].type) else f"cdc_hash_bytes({args[0]})",
              "Keyed SHA-256 (HMAC) in hexadecimal digits: equal values stay equal, "
-             "and without the key none can be guessed.",
+             "and values cannot be guessed without the key.",
              flink=_FLINK, example=("CHAR_LENGTH(HASH('a'))", "64", "an error")),
     Function("TRUNCATE_TEXT", _G, "x ANY, n INT", _truncate, f"left({{0}}, {limited('{1}')})",
              "The first n characters.",

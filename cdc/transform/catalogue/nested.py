@@ -1,4 +1,4 @@
-"""JSON, arrays, maps and rows. Indexes count from 1; what is not there is NULL."""
+"""Functions of JSON, arrays, maps and rows. Indexes count from 1; missing elements are NULL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _J, _N = "JSON", "Arrays, maps and rows"
 
 
 def element_type(kind: SqlType) -> SqlType:
-    """The type of an array's elements."""
+    """Return the type of an array's elements."""
     return kind.element if isinstance(kind, Array) else FLOAT
 
 
@@ -61,7 +61,7 @@ def index(args: list[Typed], span: Span) -> Typed:
 
 
 def index_sql(args: list[str], node: Typed) -> str:
-    """SQL of `[]`."""
+    """Return the SQL of `[]`."""
     base, key = node.args
     if isinstance(base.type, Map):
         return f"map_extract_value({args[0]}, {args[1]})"
@@ -78,12 +78,12 @@ def index_sql(args: list[str], node: Typed) -> str:
 
 
 def _pointer(key: str) -> str:
-    """The engine's path of a key. In JSON pointers nothing is a wildcard, but digits count an array's elements."""
+    """Return the engine's path of a key: a JSON pointer, which has no wildcards but takes digits for an array index."""
     return f'$."{key}"' if key.isdecimal() else "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def _pointer_sql(key: str) -> str:
-    """SQL for the engine's path of a key that each row has its own of."""
+    """Return the SQL that computes the engine's path of a key that differs by row."""
     named = f"'/' || replace(replace({key}, '~', '~0'), '/', '~1')"
     return f"CASE WHEN regexp_full_match({key}, '\\pN+') THEN '$.\"' || {key} || '\"' ELSE {named} END"
 
@@ -92,7 +92,7 @@ _STEP = re.compile(r"""\.(?:"(?:[^"*\\]|\\.)+"|[^.\["*]+)|\[\d{1,9}\]""")
 
 
 def _path(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
-    """JSON_VALUE and JSON_QUERY. Their paths lead to one value: several would be a list in the engine's spelling."""
+    """Return the rule of JSON_VALUE and JSON_QUERY. Paths to several values, a list in the engine, are mistakes."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
         path = str(args[1].value)

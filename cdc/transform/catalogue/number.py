@@ -1,4 +1,4 @@
-"""Functions of numbers, and those that choose between values."""
+"""Numeric functions, and functions that choose between values."""
 
 from __future__ import annotations
 

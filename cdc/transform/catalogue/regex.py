@@ -1,4 +1,4 @@
-"""Regular expressions: RE2's. Expression, group and replacement may be columns; constants are checked with the rule."""
+"""Regular expression functions (RE2). Expression, group and replacement may be columns; constants are checked early."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from cdc.transform.types import BOOLEAN, INT, STRING, Array, NullType, SqlType
 
 _R = "Regular expressions"
 _MOST_GROUPS = 9
-"""What the engine tells one from another."""
+"""Highest group number that the engine supports."""
 
 
 def _constant(node: Typed) -> str | None:
-    """The text of a constant, None for NULL and what depends on the row."""
+    """Return the text of a constant; None for NULL and for values that depend on the row."""
     return node.value if node.op == "literal" and isinstance(node.value, str) else None
 
 
 def _number(node: Typed) -> int | None:
-    """The constant number of a group; it may be cast to the type of the argument."""
+    """Return the constant number of a group, which may be cast to the argument's type."""
     inner = node.args[0] if node.op == "cast" else node
     return inner.value if inner.op == "literal" and isinstance(inner.value, int) else None
 
 
 def _rule(name: str, kind: SqlType, *, nullable: bool = False, fails: bool = False):  # type: ignore[no-untyped-def]
-    """The typed call: what is no constant can be no regular expression, and fails at its row then."""
+    """Return the result rule: an expression that is not constant may be invalid, and then fails for its row."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
         unknown = any(_constant(arg) is None for arg in args[1:2]) or any(
@@ -41,7 +41,7 @@ def _rule(name: str, kind: SqlType, *, nullable: bool = False, fails: bool = Fal
 
 
 def _replacement(args: list[str], node: Typed) -> str:
-    """Java writes groups as $1, the engine as \\1."""
+    """Return the SQL of REGEXP_REPLACE; Java writes groups as $1, the engine as \\1."""
     regex, by = _constant(node.args[1]), _constant(node.args[2])
     if regex is None or by is None:
         return f"regexp_replace({args[0]}, {args[1]}, cdc_rewritten({args[1]}, {args[2]}), 'g')"
@@ -53,7 +53,7 @@ def _replacement(args: list[str], node: Typed) -> str:
 
 
 def _of_group(args: list[str], node: Typed, extract: Callable[[int], str]) -> str:
-    """SQL of what `taken` gives for the group that the third argument says, which the expression has."""
+    """Return the SQL of `extract` for the group that the third argument names, checked against the expression."""
     regex, arg = _constant(node.args[1]), node.args[2]
     there = None if regex is None else groups(regex)
     most = _MOST_GROUPS if there is None else min(there, _MOST_GROUPS)
@@ -95,7 +95,7 @@ def _extract_all(args: list[str], node: Typed) -> str:
 
 
 def _instr(args: list[str], node: Typed) -> str:
-    """The place of the first match, found by the text before it; the match's text may stand elsewhere before."""
+    """Return the SQL of the first match's position, by the text before it, as the match's text may occur earlier."""
     regex = _constant(node.args[1])
     before = f"('^((?s:.*?))(?:' || {args[1]} || ')')" if regex is None else text_literal(f"^((?s:.*?))(?:{regex})")
     return (

@@ -1,4 +1,4 @@
-"""Functions of text: positions count characters (code points) from 1."""
+"""Text functions; positions count characters (code points) from 1."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FROM = "CASE WHEN {1} = 0 THEN 1 ELSE {1} END"
 _SHORT = "WHEN {1} < -length({0}) OR {1} > length({0}) THEN '' "
 _NEGATIVE = f"WHEN {{2}} < 0 AND {{0}} IS NOT NULL THEN {failing('SUBSTRING with a negative length')} "
 _FAR = 1_000_000_000
-"""No text is that long; the engine fails on positions and lengths beyond 2 ** 32."""
+"""Longer than any text; the engine fails on positions and lengths beyond 2 ** 32."""
 LONGEST = 64 * 1024 * 1024
-"""Bytes of a text that a function makes longer than what it was given. The engine would make gigabytes of one value."""
+"""Maximum bytes of a text that a function lengthens; the engine would build gigabytes for one value."""
 _MOST = LONGEST // 4
-"""Characters that LPAD and RPAD fill to: one has four bytes at most."""
+"""Maximum number of characters that LPAD and RPAD fill to: one has at most four bytes."""
 _TOO_LONG = failing(f"the text would be longer than {LONGEST} bytes")
-# Too long a text is refused in an argument: the engine evaluates constant parts of CASE before it looks which counts.
+# A text that would be too long is refused in an argument: the engine evaluates constant branches of CASE in advance.
 _TIMES = (
     f"CASE WHEN {{1}} > {LONGEST} // nullif(strlen({{0}}), 0) THEN {_TOO_LONG} WHEN {{1}} < 0 THEN 0 ELSE {{1}} END"
 )
@@ -37,12 +37,13 @@ _TRIMS = "; it takes away all characters up to the blank, and ignores which ones
 
 
 def limited(number: str, least: int = 0) -> str:
-    """SQL of a number of characters that the engine takes, NULL for NULL: `greatest` would leave NULLs out."""
+    """Return the SQL that limits a number of characters to the engine's range; NULL for NULL, unlike `greatest`."""
     return f"CASE WHEN {number} < {least} THEN {least} WHEN {number} > {_FAR} THEN {_FAR} ELSE {number} END"
 
 
 def _overlay(args: list[str], node: Typed) -> str:
-    """MySQL's INSERT(): unchanged outside of the value, to its end for a negative length."""
+    """Return the SQL of OVERLAY, like MySQL's INSERT(): unchanged for a position outside, to the end for a negative
+    length."""
     value, by, start = args[:3]
     of_bytes = not is_text(node.type)
     size = "octet_length" if of_bytes else "length"
@@ -60,7 +61,7 @@ def _overlay(args: list[str], node: Typed) -> str:
 
 
 def _one_kind(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type: ignore[no-untyped-def]
-    """The rule of a function of texts or of bytes, but not of both; `kind` None is the kind of its arguments."""
+    """Return the result rule of a function of texts or bytes, but not both; `kind` None: that of the arguments."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
         found = [args[number] for number in values]
@@ -79,14 +80,14 @@ def _one_kind(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type
 
 
 def _position_sql(args: list[str], node: Typed) -> str:
-    """SQL of POSITION: what, where, and from where on."""
+    """Return the SQL of POSITION; its arguments are the text to find, the text to search, and the start."""
     if kind_of(node.args[0].type) in BINARIES:
         return f"cdc_find({args[0]}, {args[1]}, {args[2] if len(args) > 2 else 1})"
     return (_FIND if len(args) > 2 else "instr({1}, {0})").format(*args)
 
 
 def _compared(function: str) -> Callable[[list[str], Typed], str]:
-    """Bytes are compared by their hexadecimal digits."""
+    """Return the SQL of a comparison; bytes are compared by their hexadecimal digits."""
 
     def sql(args: list[str], node: Typed) -> str:
         first, second = (f"hex({arg})" if kind_of(node.args[0].type) in BINARIES else arg for arg in args)
@@ -100,7 +101,7 @@ def _replace(args: list[Typed], span: Span) -> Typed:
 
 
 def _replaced(args: list[str], node: Typed) -> str:
-    """A constant makes a text longer by what stands in the rule; anything else could by as much as it is each time."""
+    """Return the SQL of REPLACE. The result's length is checked unless the replacement is a constant of the rule."""
     text, what, by = args
     if node.args[2].op != "literal":
         more = f"(strlen({by}) - strlen({what}))"
@@ -114,7 +115,7 @@ def _replaced(args: list[str], node: Typed) -> str:
 
 
 def _reverse(args: list[str], node: Typed) -> str:
-    """The engine turns letters with their accents around as one."""
+    """Return the SQL of REVERSE by code points; the engine's function keeps letters together with their accents."""
     each = f"list_reverse(regexp_extract_all({args[0]}, '(?s).'))"
     return (
         f"CASE WHEN strlen({args[0]}) = length({args[0]}) THEN reverse({args[0]}) ELSE array_to_string({each}, '') END"

@@ -1,4 +1,4 @@
-"""Functions of dates and times. TIMESTAMP_LTZ is seen in the session's time zone (`local-time-zone`)."""
+"""Date and time functions. TIMESTAMP_LTZ is interpreted in the session's time zone (`local-time-zone`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cdc.transform.types import (
 from cdc.units import OptionError, engine_zone, zone_name
 
 NOW = "__now"
-"""The hidden column with the batch's moment: one for all rows, the same in a replay."""
+"""The hidden column with the batch's time: one for all rows, the same in a replay."""
 _G, _P, _T = "Now", "Parts and arithmetic of time", "Time and text"
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 _MILLIS = DataType(Kind.TIMESTAMP, 3)
@@ -229,7 +229,7 @@ def _to_ltz_sql(args: list[str], node: Typed) -> str:
 
 
 def _read(text: str, pattern: str, to: DataType) -> str:
-    """SQL of text that is read by a pattern; digits beyond the type's are cut."""
+    """Return the SQL that parses text by a pattern; fraction digits beyond the type's are cut."""
     moment = f"strptime({text}, {text_literal(pattern)})"
     if "%n" in pattern:
         nanos = f"epoch_ns({moment})"
@@ -333,9 +333,9 @@ FUNCTIONS: tuple[Function, ...] = (
 
 
 def engine_format(node: Typed, *, reads: bool = False, offsets: bool = False) -> str:
-    """The engine's pattern for a constant Java pattern that writes text, or `reads` it, with `offsets` such as +08:00.
+    """Convert a constant Java pattern to the engine's, for formatting or (`reads`) parsing, with `offsets` like +08:00.
 
-    Raises ExpressionError for letters it cannot express.
+    Raises ExpressionError for letters that the engine does not support.
     """
     known = {**(_READ if reads else _WRITTEN), **(_OFFSETS if offsets else {})}
     pattern, result, position = str(node.value), "", 0
@@ -357,7 +357,7 @@ def engine_format(node: Typed, *, reads: bool = False, offsets: bool = False) ->
 
 
 def checked_zone(node: Typed) -> str:
-    """The engine's name of a time zone. Raises ExpressionError when there is no such zone."""
+    """Return the engine's name of a time zone. Raises ExpressionError when there is no such zone."""
     try:
         return engine_zone(zone_name(str(node.value)))
     except OptionError as error:
