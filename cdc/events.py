@@ -200,7 +200,7 @@ def _change(event: SourceEvent) -> SchemaChange | None:
             return None
 
 
-def schemas_behind(schemas: Mapping[TableId, TableSchema], events: Iterable[SourceEvent]) -> dict[TableId, TableSchema]:
+def schemas_after(schemas: Mapping[TableId, TableSchema], events: Iterable[SourceEvent]) -> dict[TableId, TableSchema]:
     """Return the schemas of a source's tables after the events, in order; does not modify `schemas`.
 
     Raises EngineError for a change that does not fit its table, ChangeRefused for column names that are not distinct.
@@ -212,7 +212,7 @@ def schemas_behind(schemas: Mapping[TableId, TableSchema], events: Iterable[Sour
 
 
 def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> None:
-    """Update the schemas of a source's tables with one event. Raises the same errors as `schemas_behind`."""
+    """Update the schemas of a source's tables with one event. Raises the same errors as `schemas_after`."""
     match event:
         case TableCreated(table=table, created=created):
             schemas[table] = _with_distinct_names(table, created.schema)

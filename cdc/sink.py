@@ -2,7 +2,7 @@
 
 The steps of a batch: `apply` its schema changes (driver) -> `prepare` its rows (executors) -> write the decision file
 (driver) -> `commit` (driver). After a crash before the decision, the engine calls `abort` and repeats the whole batch;
-after a crash behind it, it calls `commit` again with the recorded handles and reads no rows again.
+after a crash that follows it, it calls `commit` again with the recorded handles and reads no rows again.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _diagram() -> Iterator[str]:
 def _tables() -> Iterator[str]:
     yield (
         "\n## Transitions\n\nOf several cases the first one counts whose conditions all hold. "
-        "*stays*: the state is the same behind the event."
+        "*stays*: the state is the same after the event."
     )
     for event in on.EVENTS:
         assert event.__doc__ is not None, "events are documented"

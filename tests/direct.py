@@ -31,7 +31,7 @@ class DirectRuns:
         self.notices: tuple[str, ...] = ()
 
     def catch_up(self, limits: Limits, *, parallelism: int = 3, middle: Middle | None = None) -> MemoryRun:
-        """One run; it continues behind the last batch that was decided. Raises CdcError."""
+        """One run; it continues after the last batch that was decided. Raises CdcError."""
         self.pipeline.write()
         with patch.dict(os.environ, {"MYSQL_PASSWORD": self.pipeline.password}):
             spec = check_file(str(self.pipeline.file)).spec
@@ -56,7 +56,7 @@ class DirectRuns:
             self.notices = () if lag is None else tuple(lag.notices)
 
     def _reached(self, engine: Path) -> tuple[Offset | None, int]:
-        """Where the last decided batch ends, also when its run was stopped behind it, and the next batch's number."""
+        """Where the last decided batch ends, also when its run was stopped after it, and the next batch's number."""
         log = CommitLog(StateDir(engine).commits)
         decision = log.get(log.last())
         return (None, 0) if decision is None else (source_offset(decision.end), decision.batch + 1)

@@ -17,7 +17,7 @@ _ENDS = (on.SnapshotDone, on.SnapshotVoid, on.TableLeft, DropTable, RenameTable,
 
 
 class LiveSource(ListSource):
-    """`now` has what a snapshot reads of each table. One comes behind all items there are when it is ordered."""
+    """`now` has what a snapshot reads of each table. One comes after all items there are when it is ordered."""
 
     def __init__(self, items: Sequence[Any], now: Mapping[TableId, ChangeBlock]) -> None:
         super().__init__(items)

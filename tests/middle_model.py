@@ -73,7 +73,7 @@ class Rule:
         return source if self.add is None else {**source, "c": source["n"]}
 
     def row(self, row: Row) -> Row | None:
-        """The row behind the rule, None when it does not pass."""
+        """The row after the rule, None when it does not pass."""
         if self.least is not None and (row["n"] is None or row["n"] < self.least):
             return None
         return row if self.add is None else {**row, "c": None if row["n"] is None else row["n"] + self.add}
@@ -148,7 +148,7 @@ class Middle:
         self.lines.append({"change": kind, "table": table, **keys})
 
     def follow(self, table: str) -> None:
-        """The sinks take the columns that the table has behind its rule by now."""
+        """The sinks take the columns that the table has after its rule by now."""
         for sink in self.targets(table):
             for name, kind in self.rules[table].columns(self.sources[table]).items():
                 self.sinks[sink].widen(name, kind)
@@ -280,7 +280,7 @@ def made(seed: int) -> Middle:
 
 
 def carried_out(lines: Iterable[dict[str, Any]]) -> dict[str, Sink]:
-    """The tables behind the lines of a sink, without their columns' types in the end."""
+    """The tables after the lines of a sink, without their columns' types in the end."""
     tables: dict[str, Sink] = {}
     for line in lines:
         table = line["table"]

@@ -56,7 +56,7 @@ def _text(node: ast.expr) -> str:
 
 
 def option_names() -> set[str]:
-    """Every key that a pipeline file may have, by itself and behind where it stands."""
+    """Every key that a pipeline file may have, by itself and after where it stands."""
     names: set[str] = set()
 
     def walk(schema: Any) -> None:

@@ -178,7 +178,7 @@ def test_a_plan_shows_what_a_rule_makes_of_its_tables() -> None:
     text = plan_text(made_plan(spec(rule + RULES), TABLES, None))
     assert text.splitlines()[7:] == [
         "shop.orders -> ods.orders  (new)",
-        "    behind transform[0], rows where id > 1",
+        "    after transform[0], rows where id > 1",
         "    id     INT NOT NULL",
         "    note   VARCHAR(40)",
         "    twice  INT NOT NULL  = id * 2",
@@ -193,7 +193,7 @@ def test_a_plan_of_merged_tables_names_the_rules_of_all() -> None:
     text = plan_text(made_plan(spec(rules + merge), {TableId("a", "t"): ORDERS, TableId("b", "t"): ORDERS}, None))
     assert text.splitlines()[3:8] == [
         "a.t, b.t -> m.t  (new)",
-        "    behind transform[0], transform[1]",
+        "    after transform[0], transform[1]",
         "    id    INT NOT NULL",
         "    note  VARCHAR(40)",
         "    c     INT  (NULL for b.t, which lacks it)",
@@ -242,7 +242,7 @@ def test_a_plan_shows_what_the_rules_make_of_the_tables() -> None:
     assert text.splitlines()[2:7] == [
         "",
         "shop.log -> shop.log  (new)",
-        "    behind transform[0]",
+        "    after transform[0]",
         "    origin  STRING NOT NULL  = UPPER(__table_name__)",
         "    line    STRING",
     ]

@@ -156,7 +156,7 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
         gone = missing((change.table, change.new_table))
         if gone is None:
             return
-        if not gone and place < noted and tried.has_created_behind(change):
+        if not gone and place < noted and tried.has_created_after(change):
             apply([DropTable(change.table)])
             gone = [change.table]
         if [*gone] == [change.table]:
@@ -213,7 +213,7 @@ class _Tried:
         name = digest([change])
         return any(entry["name"] == name and not entry["refused"] for entry in self._valid)
 
-    def has_created_behind(self, rename: RenameTable) -> bool:
+    def has_created_after(self, rename: RenameTable) -> bool:
         """Whether a table was created under the old name of a rename after it was applied."""
         place = _last_place(self._valid, digest([rename]))
         return place is not None and any(_creates(entry, rename.table) for entry in self._valid[place:])

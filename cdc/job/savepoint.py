@@ -95,9 +95,9 @@ def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     renamed = sink.last_committed_batch() is None
     pipeline = _upload(savepoint, location, renamed) if location.url else start_from(savepoint, root, renamed=renamed)
     if not renamed:
-        return f"starting from a savepoint of {found.name} behind batch {found.batch}"
+        return f"starting from a savepoint of {found.name} after batch {found.batch}"
     return (
-        f"starting from a savepoint of {found.name} behind batch {found.batch}, as {pipeline}: what came after it "
+        f"starting from a savepoint of {found.name} after batch {found.batch}, as {pipeline}: what came after it "
         "is committed once more, and tables without a key get those rows twice"
     )
 

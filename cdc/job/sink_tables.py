@@ -118,7 +118,7 @@ class SinkTables:
         return begun is not None and begun.get("batch", -1) > last
 
     def _apply(self, last: int, creations: Sequence[CreateTable]) -> None:
-        """Create the tables behind the last batch that is decided: the next one has not begun to change anything.
+        """Create the tables after the last batch that is decided: the next one has not begun to change anything.
 
         The sink's notes are of that batch, or of an earlier time that the same was put back: none counts any more.
         """

@@ -30,7 +30,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/*)(.*)", re.DOTALL)
 _KNOWN = frozenset({
     *SCHEMES, "adl", "cos", "dbfs", "file", "ftp", "gcs", "http", "https", "oss", "s3n", "wasb", "wasbs",
 })  # fmt: skip
-"""Schemes that make a URL of what has no slash behind it."""
+"""Schemes that make a URL of what has no slash after it."""
 _SHORTEST_S, _LONGEST_S = 1.0, 600.0
 _COMMAND = RetryPolicy(timeout_s=30.0)
 """How long a command waits for a store that is away."""
@@ -217,7 +217,7 @@ def _url(given: str | Path) -> re.Match[str] | None:
 
 
 def _may_have_name(url: re.Match[str]) -> bool:
-    """Whether a URL of a store may have a name behind its slashes. The name node of `hdfs:///` would be anyone's."""
+    """Whether a URL of a store may have a name after its slashes. The name node of `hdfs:///` would be anyone's."""
     return bool(url[2]) and not (url[1].lower() == HDFS and len(url[2]) > 2)
 
 

@@ -27,7 +27,7 @@ Tables = Mapping[TableId, TableSchema]
 _PAIR = "write both images of an update, -U and +U, in two lines that follow each other"
 _NO_AFTER = "a -U is followed by the +U of the same row"
 _CREATED = '{"change": "create.table", "table": "shop.orders", "schema": {"columns": [{"name": "id", "type": "INT"}]}}'
-_EXAMPLE = f'write lines such as {_CREATED} and, behind it, {{"op": "+I", "table": "shop.orders", "row": {{"id": 1}}}}'
+_EXAMPLE = f'write lines such as {_CREATED} and, after it, {{"op": "+I", "table": "shop.orders", "row": {{"id": 1}}}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _check_pair(before: _Entry | None, line: Line) -> None:
         if not isinstance(line, RowImage) or not _ends_update(line) or line.table != before.line.table:
             raise ValueError(f"{_NO_AFTER} (line at {before.where})")
     elif _ends_update(line):
-        raise ValueError("a +U comes right behind the -U of the same row, which says what the row was")
+        raise ValueError("a +U comes right after the -U of the same row, which says what the row was")
 
 
 def _changed(tables: Tables, change: SchemaChange) -> Tables:

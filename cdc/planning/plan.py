@@ -128,7 +128,7 @@ def plan_text(plan: Plan) -> str:
 
 def _rule_line(table: TablePlan) -> str:
     passing = f", rows where {table.filter}" if table.filter else ""
-    return f"    behind {', '.join(table.rules)}{passing}"
+    return f"    after {', '.join(table.rules)}{passing}"
 
 
 def _sources(table: TablePlan) -> str:

@@ -22,7 +22,7 @@ def give_back_memory() -> None:
 
 @functools.cache
 def keep_what_is_loaded() -> None:
-    """Leave all objects of this process out of Python's searches for cycles, once: behind the first task they are code.
+    """Leave all objects of this process out of Python's searches for cycles, once: after the first task they are code.
 
     PySpark's worker searches after every task, 30 ms each time among half a million objects.
     """

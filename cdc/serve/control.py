@@ -182,7 +182,7 @@ class Control(Protocol):
         """
 
     def resume(self, name: str, table: str) -> str:
-        """Follow a paused table again, behind a re-snapshot; a sentence about it."""
+        """Follow a paused table again, after a re-snapshot; a sentence about it."""
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log, oldest first."""

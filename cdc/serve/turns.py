@@ -28,7 +28,7 @@ class RunTurns:
         self._ends_s: dict[object, float] = {}
 
     def wait_turn(self, wanted: Callable[[], bool], *, first: bool = False) -> Callable[[], None]:
-        """Wait for a turn, behind those that came before; what ends it, which may be called again.
+        """Wait for a turn, after those that came before; what ends it, which may be called again.
 
         Who is `first` waits for others that are, only: pipelines that were live until the server ended. The others wait
         for all of these to come, too.

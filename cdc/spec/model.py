@@ -108,7 +108,7 @@ class TransformRule(Block):
     filter: str | bool | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
     mask: dict[str, str] | None = Field(
         None,
-        description="Columns whose values nobody behind this rule sees, each with `MASK`, `HASH`, `REDACT` or "
+        description="Columns whose values nobody after this rule sees, each with `MASK`, `HASH`, `REDACT` or "
         "`TRUNCATE_TEXT(n)`.",
     )
     primary_keys: str | None = Field(None, alias="primary-keys", description="Key columns of the sink table.")

@@ -132,7 +132,7 @@ class ModelOptions(Block):
         None, alias="system-prompt", description="What the model is told ahead of each function's own task."
     )
     user_prompt: str | None = Field(
-        None, alias="user-prompt", description="A further message of the user's behind each input."
+        None, alias="user-prompt", description="A further message of the user's after each input."
     )
     temperature: float | None = Field(None, description="As the protocol has it, like the keys after it.")
     top_p: float | None = Field(None, alias="top-p", description="As the protocol has it.")

@@ -74,7 +74,7 @@ class AppendLog:
             return self._items[first:last]
 
     def append(self, *items: Mapping[str, Any]) -> int:
-        """Write lines behind the last whole one; the new number of lines. Raises StateError, and then none is there."""
+        """Write lines after the last whole one; the new number of lines. Raises StateError, and then none is there."""
         with self._lock, self._writing() as file:
             self._read_new_lines(file)
             if items:
@@ -83,7 +83,7 @@ class AppendLog:
             return len(self._items)
 
     def truncate(self, count: int) -> None:
-        """Cut everything behind the first `count` lines. Repeatable. Raises StateError when there are fewer."""
+        """Cut everything after the first `count` lines. Repeatable. Raises StateError when there are fewer."""
         with self._lock:
             kept = self.items(0, count)
             if count == len(self._items):
@@ -108,7 +108,7 @@ class AppendLog:
             raise self._failed("written", error) from error
 
     def _append_bytes(self, file: IO[bytes], data: bytes) -> None:
-        """Write behind the lines that were read; a crash's rest there is cut off. Data that the disk has no room for is
+        """Write after the lines that were read; a crash's rest there is cut off. Data that the disk has no room for is
         taken back."""
         if file.seek(0, os.SEEK_END) < self._read_to:
             raise OSError(errno.EIO, "the file has become shorter")

@@ -72,7 +72,7 @@ class Decision:
     """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
 
     `reports` is what the tasks that made the handles have to tell the source (see `Source.store_reports`), `tables` how
-    many entries of the log of tables hold behind the batch (`cdc.tables.log`). `generation` counts how often rows that
+    many entries of the log of tables hold after the batch (`cdc.tables.log`). `generation` counts how often rows that
     the sink gave up were prepared again. `noted` names the documents of `cdc.state.notes` of the attempts that made the
     handles.
     """

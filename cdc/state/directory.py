@@ -9,7 +9,7 @@
     <state>/notes/                names that tasks have noted and no decision covers (`cdc.state.notes`)
     <state>/notes/reports/        what the source told of rows that a sink commits in its tasks (`cdc.state.reports`)
     <state>/commits/committed     the last batch that is known to be committed
-    <state>/commits/resync/       copies of tables that were asked for, and behind which batch they come
+    <state>/commits/resync/       copies of tables that were asked for, and after which batch they come
     <state>/tables.jsonl          schemas and states of the tables, batch by batch (`cdc.tables.log`)
     <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
     <state>/answers/              what AI models have answered in batches that are not committed yet
@@ -120,7 +120,7 @@ class StateDir:
         )
 
     def _position(self) -> str:
-        """The source's offset behind the last decided batch, as JSON; empty when none is."""
+        """The source's offset after the last decided batch, as JSON; empty when none is."""
         batches = [int(name.removesuffix(".json")) for name in self.commits.names() if name[:-5].isdigit()]
         decision = self.commits.read_json(f"{max(batches)}.json") if batches else None
         end = (decision or {}).get("end") or {}

@@ -16,7 +16,7 @@ from cdc.status.file import Seen
 from cdc.status.model import StatusDocument
 
 Values = Iterable[tuple[tuple[str, ...], float | None]]
-"""Label values behind `pipeline`, and a number; None where it is not known."""
+"""Label values after `pipeline`, and a number; None where it is not known."""
 
 STATES = (
     "starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "ended", "failed", "lost",
@@ -26,7 +26,7 @@ STATES = (
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. `read` gives its values; those that are None are left out. `labels` come behind `pipeline`.
+    """One metric. `read` gives its values; those that are None are left out. `labels` come after `pipeline`.
 
     `moves` says that they change though the document does not.
     """
@@ -61,7 +61,7 @@ def _chunks(status: StatusDocument) -> tuple[float, float]:
 
 
 def _counts_by_reason(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
-    """By kind of reason: the place behind it would make a series for each column."""
+    """By kind of reason: the place after it would make a series for each column."""
     kinds: Counter[str] = Counter()
     for reason, number in seen.status.counts.items():
         kinds[reason.partition(" ")[0]] += number

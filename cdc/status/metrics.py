@@ -30,7 +30,7 @@ MOST_TABLES = 500
 servers are made for; what is beyond is summed up."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Samples = Callable[[Family, Seen], Iterable[tuple[tuple[str, ...], float]]]
-"""Label values behind `pipeline`, and the value, of one family of one pipeline."""
+"""Label values after `pipeline`, and the value, of one family of one pipeline."""
 
 
 class Collected(Collector):

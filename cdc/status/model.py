@@ -146,7 +146,7 @@ class StatusDocument:
     Attributes:
         pipeline: the id of the state directory. name: of the pipeline.
         updated_s: when something of it changed last.
-        position: the source's offset behind the last committed batch.
+        position: the source's offset after the last committed batch.
         counts: what was changed or left out on purpose, by reason, in this run.
         dead_letters: rows of this run that went to the dead letters.
         restarts: starts after a failure or a crash, and starts of the query after a lost process.

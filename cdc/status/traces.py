@@ -1,7 +1,7 @@
 """Batches as OpenTelemetry traces: a span for each committed batch, and below it one for each phase. Driver.
 
     cdc.batch                 from its start to its commit
-      cdc.batch.schema ...    the phases of `cdc.status`, one behind the other
+      cdc.batch.schema ...    the phases of `cdc.status`, one after the other
 
 Phases of a task take turns with every block of rows, so their spans are not when but how long: each is the sum of a
 phase, and they follow each other in the order that a block goes. What no phase has is the gap at the end.

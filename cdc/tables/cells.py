@@ -13,7 +13,7 @@ class Case:
     """One way on.
 
     Attributes:
-        when: names of `CONDITIONS`, each perhaps behind `not `; all have to hold.
+        when: names of `CONDITIONS`, each perhaps after `not `; all have to hold.
         to: the next state; None: it stays.
         do: names of `OPERATIONS`, in order.
         notice: name of a notice in `NOTICES`.
@@ -53,8 +53,8 @@ CONDITIONS: Mapping[str, str] = {
     "comment": "only the comment of the table is another one",
     "by snapshot": "the rows of the created table come by a snapshot",
     "by statement": "a statement in the source's log has created the table",
-    "uncertain": "the log does not tell the rows behind the event",
-    "same rows": "there are the same rows by their key behind the event, with other values",
+    "uncertain": "the log does not tell the rows after the event",
+    "same rows": "there are the same rows by their key after the event, with other values",
     "gap": "a part of the log is lost",
     "keys certain": "the log tells which keys there are, and no snapshot was ordered before",
     "void before": "the snapshot before was void in an earlier batch, and rows came since",
@@ -67,7 +67,7 @@ CONDITIONS: Mapping[str, str] = {
     "occupied": "the sink table is new to the pipeline, and holds rows",
     "rows refused": "`pipeline.existing-rows` is `fail`, or `upsert` for a table without a key",
     "replaces": "`pipeline.existing-rows` is `replace`",
-    "curable": "a re-snapshot has the refused change behind it, and the source makes one",
+    "curable": "a re-snapshot includes the refused change, and the source makes one",
 }
 """What cases ask about, in words."""
 

@@ -23,7 +23,7 @@ class TableViews:
 
     Attributes:
         source: schemas of the source tables.
-        rules: the same tables behind the transform rules.
+        rules: the same tables after the transform rules.
         sink: schemas of the sink tables.
         pairs: states of pairs.
         sinks: states of sink tables, of those that are not as any other.
@@ -45,7 +45,7 @@ class TableViews:
         return Tables(self.rules, self.sink, self.pairs, self.sinks, self.routes)
 
     def with_tables(self, tables: Tables) -> TableViews:
-        """The views behind a batch that has made these tables of `tables`; those of the source stay."""
+        """The views after a batch that has made these tables of `tables`; those of the source stay."""
         return replace(self, sink=tables.sinks, pairs=tables.pairs, sinks=tables.states, routes=tables.routes)
 
 
@@ -75,7 +75,7 @@ class Replay:
         self._views: TableViews | None = TableViews()
 
     def views(self) -> TableViews:
-        """The tables behind the entries taken."""
+        """The tables after the entries taken."""
         if self._views is None:
             self._views = TableViews(**{name: dict(known) for name, known in self._maps.items()}, routes=self._routes)
         return self._views

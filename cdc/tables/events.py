@@ -100,7 +100,7 @@ class RowsUnfit:
 
 @dataclass(frozen=True, slots=True)
 class OperationRefused:
-    """The sink has refused an operation that was planned for the pair. `curable`: a re-snapshot has it behind it."""
+    """The sink has refused an operation that was planned for the pair. `curable`: a re-snapshot includes its change."""
 
     table: TableId
     target: Target

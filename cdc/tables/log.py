@@ -14,7 +14,7 @@
      "renames": [["ods.orders", "ods.sales"]]}
 
 An entry is written before the sink is asked for anything and before the first task of its batch. The decision on the
-batch says how many entries hold. A batch that is repeated rewrites its entry behind the others, and the last entry
+batch says how many entries hold. A batch that is repeated rewrites its entry after the others, and the last entry
 of a batch counts; what earlier tries have asked of the sink is in theirs. docs/state.md has the format.
 """
 
@@ -32,7 +32,7 @@ from cdc.tables.entry import Json, Replay, TableViews, Try, delta, sink_of, try_
 
 FILE, KIND = "tables.jsonl", "log of tables"
 ANY_BATCH = 1 << 62
-"""Behind every batch, the undecided one included."""
+"""After every batch, the undecided one included."""
 
 
 class TableLog:
@@ -64,7 +64,7 @@ class TableLog:
     def begin(self, batch: int, entries: int) -> None:
         """Prepare for the first batch of a run: what holds before it is in the first `entries`. Driver; repeatable.
 
-        Entries of earlier tries of this batch stay; those of batches behind it go.
+        Entries of earlier tries of this batch stay; those of batches after it go.
         """
         before = self._log.items(0, entries)
         if before and before[-1]["batch"] >= batch:
@@ -78,7 +78,7 @@ class TableLog:
         self._forget()
 
     def at(self, batch: int) -> TableViews:
-        """The tables behind a batch, as its rows meet them. Driver and executors; quick when `batch` grows."""
+        """The tables after a batch, as its rows meet them. Driver and executors; quick when `batch` grows."""
         entries = self._log.items(self._read)
         if self._log.generation != self._generation or batch < self._batch:
             self._forget()

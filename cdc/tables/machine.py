@@ -1,6 +1,6 @@
 """Runs the transition table over the events of a batch. Pure; driver.
 
-Tables before the batch --events, one after another--> Tables behind it, operations for the sink, notices
+Tables before the batch --events, one after another--> Tables after it, operations for the sink, notices
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BatchOutcome:
 
     Attributes:
         operations: for the sink, in order.
-        after: the tables behind them.
+        after: the tables after them.
         notices: for the user, in order.
     """
 
@@ -298,7 +298,7 @@ def batch_outcome(
     touched: Iterable[TableId] = (),
     lacking: Iterable[TableId] = (),
 ) -> BatchOutcome:
-    """The outcome of events, behind the changes that the present routes make.
+    """The outcome of events, after the changes that the present routes make.
 
     `touched`: sink tables of whose shadow tables nobody knows what is in them: they begin again, or go where there are
     to be none. `lacking`: sink tables that may lack columns.

@@ -1,6 +1,6 @@
 """The snapshots that a pipeline's tables wait for, as orders for its source.
 
-An order is open while a pair of the source table is in a state that waits for a snapshot, or one is wanted behind that
+An order is open while a pair of the source table is in a state that waits for a snapshot, or one is wanted after that
 which runs. Nothing is stored for it, and nothing has to be taken back: it follows from the states.
 """
 

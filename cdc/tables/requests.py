@@ -58,7 +58,7 @@ class Mailbox:
         self._store, self._now_s = store.within(REQUESTS), now_s
 
     def add(self, table: TableId, kind: RequestKind) -> Request:
-        """Leave a request behind all that are there: on disk when it returns."""
+        """Leave a request after all that are there: on disk when it returns."""
         there = (int(name.partition("-")[0]) for name in self._names())
         now_ms = round(self._now_s() * 1000)  # not from 1 on: a crash may bring back what was removed
         number = max(now_ms, *(1 + each for each in there), 0)

@@ -62,7 +62,7 @@ class Notice:
 
 
 def with_shard(schema: TableSchema, target: Target) -> TableSchema:
-    """A source table's schema with the target's shard column, if it has one, behind the key. Raises ChangeRefused."""
+    """A source table's schema with the target's shard column, if it has one, after the key. Raises ChangeRefused."""
     name = target.shard_column
     if name is None:
         return schema
@@ -157,7 +157,7 @@ class SinkMap:
         self.notices.append(Notice(table, text, done, expected))
 
     def behave(self, change: SchemaChange, source: TableSchema | None) -> None:
-        """Plan what the behavior makes of a change of a table that is there; `source`: the source's schema behind it.
+        """Plan what the behavior makes of a change of a table that is there; `source`: the source's schema after it.
 
         Raises ChangeRefused where the run stops at it.
         """
@@ -244,7 +244,7 @@ class SinkMap:
             self.behave(change, new)
 
     def plan(self, operation: SchemaChange) -> None:
-        """Plan an operation; schemas and states are those behind it from here on."""
+        """Plan an operation; schemas and states are those after it from here on."""
         operation = replace(operation, statement=self.statement)
         if not isinstance(operation, CreateTable):
             self._created.pop(operation.table, None)
@@ -260,7 +260,7 @@ class SinkMap:
         self._planned.append(operation)
 
     def _follow(self, operation: SchemaChange) -> None:
-        """The state of the operation's table behind it."""
+        """The state of the operation's table after it."""
         table, state = operation.table, self.state(operation.table)
         match operation:
             case CreateShadow(schema=schema):

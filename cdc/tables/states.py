@@ -78,7 +78,7 @@ class PairState:
         since: number of the batch in which it got there.
         why: for people, what led there; the reason of the order for a snapshot.
         by_user: whether a user has asked for the snapshot that it waits for: no size limit holds for that one.
-        ordered: a snapshot is ordered behind the one that runs, or for one that is void.
+        ordered: a snapshot is ordered after the one that runs, or for one that is void.
     """
 
     state: TableState
@@ -141,7 +141,7 @@ class Tables:
     """All tables of a pipeline at one point of the source's log.
 
     Attributes:
-        sources: schemas of the source tables, behind the transform rules.
+        sources: schemas of the source tables, after the transform rules.
         sinks: schemas of the sink tables.
         pairs: the states of pairs; those that are not there are ABSENT.
         states: the states of sink tables; those that are not there are as `SinkState()`.

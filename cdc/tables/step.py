@@ -33,8 +33,8 @@ class Step:
     """An event at a pair.
 
     Args:
-        schema: the source table's, behind the event; None when it is gone.
-        new: where the rows go behind a rename.
+        schema: the source table's, after the event; None when it is gone.
+        new: where the rows go after a rename.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class Step:
 
     @cached_property
     def schema(self) -> TableSchema:
-        """The source table's schema behind the event, with the target's shard column. Raises ChangeRefused."""
-        assert self._schema is not None, "the source table is there behind the event"
+        """The source table's schema after the event, with the target's shard column. Raises ChangeRefused."""
+        assert self._schema is not None, "the source table is there after the event"
         return with_shard(self._schema, self.target)
 
     @property
@@ -94,7 +94,7 @@ class Step:
 
     @cached_property
     def new_source(self) -> TableId:
-        """The source table's name behind the event."""
+        """The source table's name after the event."""
         return self.event.new_table if isinstance(self.event, on.TableRenamed) else self.source
 
     @cached_property
@@ -244,7 +244,7 @@ class Step:
 
     @property
     def read_again(self) -> str:
-        """The column whose values a snapshot reads again behind the change; empty for none."""
+        """The column whose values a snapshot reads again after the change; empty for none."""
         change = self.change
         return change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
 

@@ -25,7 +25,7 @@ class ExistingRows(StrEnum):
     UPSERT = "upsert"
     """Rows of a table with a key are written over, those that the source lacks stay. Without a key the run stops."""
     APPEND = "append"
-    """Rows of a table with a key are written over as with `upsert`, others come behind those that are there."""
+    """Rows of a table with a key are written over as with `upsert`, others come after those that are there."""
     REPLACE = "replace"
     """The snapshot takes their place once it is whole."""
     FAIL = "fail"

@@ -226,7 +226,7 @@ class _Died(BaseException):
 
 @contextmanager
 def _dying_at(step: int) -> Iterator[None]:
-    """A context that ends behind so many statements of a schema change, if there are so many."""
+    """A context that ends after so many statements of a schema change, if there are so many."""
     left, before = step, faults.hook
 
     def hook(point: str, _batch: int) -> None:

@@ -66,13 +66,13 @@ class MemoryLog(AppendLog):
     """A log of one process."""
 
     def append(self, *items: Mapping[str, Any]) -> int:
-        """Keep lines behind the last one, as they would be read again; the new number of lines."""
+        """Keep lines after the last one, as they would be read again; the new number of lines."""
         with self._lock:
             self._items += [json.loads(json.dumps(item)) for item in items]
             return len(self._items)
 
     def truncate(self, count: int) -> None:
-        """Forget everything behind the first `count` lines. Raises StateError when there are fewer."""
+        """Forget everything after the first `count` lines. Raises StateError when there are fewer."""
         with self._lock:
             kept: Sequence[dict[str, Any]] = self.items(0, count)
             if count < len(self._items):

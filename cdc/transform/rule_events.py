@@ -65,8 +65,8 @@ def apply_rules(
     for event in logged:
         walk.apply(event)
     texts = texts_of(rules, walk.sources, walk.left_out, before.rule_texts)
-    behind = on.schemas_behind(before.rules, walk.made)
-    after = replace(before, source=walk.sources, rules=behind, rule_texts=texts)
+    ruled = on.schemas_after(before.rules, walk.made)
+    after = replace(before, source=walk.sources, rules=ruled, rule_texts=texts)
     stale = {table: why for table, why in walk.stale.items() if table not in walk.left_out}  # copied anyway
     return RuledEvents(walk.made, after, stale)
 

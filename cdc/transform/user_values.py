@@ -101,7 +101,7 @@ def _decimal(value: Any, kind: SqlType) -> Decimal:
     _, numbers, exponent = found.as_tuple()
     behind = max(0, -int(exponent) - _zeros(numbers))
     if behind > scale:
-        raise _refusal(value, kind, f", which has {scale} digits behind the point: round it")
+        raise _refusal(value, kind, f", which has {scale} digits after the point: round it")
     if found and found.adjusted() + 1 > precision - scale:
         raise _refusal(value, kind, f", which has {precision - scale} digits in front of the point")
     return found

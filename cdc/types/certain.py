@@ -65,7 +65,7 @@ class OutsideOf:
 
 @dataclass(frozen=True, slots=True)
 class MoreDigits:
-    """Decimals with more digits behind the point, or before it; None where those do not matter."""
+    """Decimals with more digits after the point, or before it; None where those do not matter."""
 
     scale: int | None
     whole: int | None

@@ -5,7 +5,7 @@
 | the same | the same |
 | integers | the narrowest integer that holds both; DECIMAL(20, 0) where only that does |
 | integer and DECIMAL(p, s) | DECIMAL with room for the integer's digits |
-| DECIMAL and DECIMAL | the more digits before and behind the point; STRING beyond 65 digits |
+| DECIMAL and DECIMAL | the more digits before and after the point; STRING beyond 65 digits |
 | integer of 16 bits or fewer and FLOAT | FLOAT |
 | other integer and FLOAT, integer and DOUBLE, FLOAT and DOUBLE | DOUBLE |
 | DECIMAL and FLOAT or DOUBLE | STRING |

@@ -37,7 +37,7 @@ Piece: TypeAlias = pa.Array | str
 
 
 def concatenate(pieces: Sequence[Piece]) -> pa.Array:
-    """The pieces of each row one behind the other: one copy, whatever their number."""
+    """The pieces of each row one after the other: one copy, whatever their number."""
     found: list[Piece] = []
     for piece in pieces:
         last = found[-1] if found else None
@@ -49,12 +49,12 @@ def concatenate(pieces: Sequence[Piece]) -> pa.Array:
 
 
 def joined_bytes(pieces: Sequence[Piece]) -> bytes:
-    """The texts of all rows as `concatenate` makes them, one behind the other."""
+    """The texts of all rows as `concatenate` makes them, one after the other."""
     return _bytes(concatenate(pieces)).tobytes()
 
 
 def _bytes(text: pa.Array) -> np.ndarray:
-    """The bytes of all texts of a string array, one behind the other: no copy."""
+    """The bytes of all texts of a string array, one after the other: no copy."""
     if not len(text):
         return np.zeros(0, np.uint8)
     offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
@@ -80,7 +80,7 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def moments(values: pa.Array) -> pa.Array:
-    """`2024-02-29T01:02:03.000000` of timestamps in microseconds, with `Z` behind instants."""
+    """`2024-02-29T01:02:03.000000` of timestamps in microseconds, with `Z` after instants."""
     text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
     text = pc.binary_replace_slice(text.cast(pa.binary()), start=10, stop=11, replacement=b"T").cast(pa.string())
     return pc.binary_join_element_wise(text, "Z", "") if values.type.tz is not None else text

@@ -61,12 +61,12 @@ class Expected:
         coercion = replace(self.coercion, lost="null")
         for feed in self.feeds:
             wanted = keys.select(list(feed.keys)) if keys is not None and feed.keys else None
-            for block in self._behind_rules(self.now.rows(feed.table, wanted, self.count), moment):
+            for block in self._after_rules(self.now.rows(feed.table, wanted, self.count), moment):
                 routed = replace(with_source(block, feed.target), table=feed.target.table)
                 rows = coercion(routed, self.schema, self.count).rows
                 yield self.stored.as_stored(rows).select(list(self.columns))
 
-    def _behind_rules(self, blocks: Iterator[ChangeBlock], moment: datetime) -> Iterator[ChangeBlock]:
+    def _after_rules(self, blocks: Iterator[ChangeBlock], moment: datetime) -> Iterator[ChangeBlock]:
         """Apply the tables' rules to the blocks. Rows that a rule rejects are not written to dead letters again."""
         if self.rules is None:
             yield from blocks

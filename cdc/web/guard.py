@@ -100,7 +100,7 @@ class Logins:
 class Guard:
     """ASGI middleware: refuses what must not come in, and puts the headers on what goes out.
 
-    Behind it `path` is the path as it was sent: a name in it is percent-encoded, so that a slash is part of the name.
+    After it `path` is the path as it was sent: a name in it is percent-encoded, so that a slash is part of the name.
     """
 
     def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Logins) -> None:

@@ -156,7 +156,7 @@ class DorisDialect(TableDialect):
     def add_column(
         self, table: ActualTable[SqlType], column: ActualColumn[SqlType], after: str | None
     ) -> Sequence[str]:
-        """Behind another one, or last."""
+        """After another one, or last."""
         place = f" AFTER {quoted(after)}" if after is not None else ""
         return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {_definition(column)}{place}"]
 

@@ -6,7 +6,7 @@ A file is a row of bodies. The documents of a *flush* are all different, so its 
 follow each other. A row whose routing or sharding column changes leaves its place and comes into another, or into the
 same: deletes of such a table are a flush of their own, before the others, and what nobody tells the place of is looked
 for before those (`lookup`). Where refused documents are kept as dead letters, the
-places of its documents in the log stand behind each body, a line each.
+places of its documents in the log stand after each body, a line each.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class BodyWriter:
         table.rows = table.bytes = 0
 
     def _looked_for(self, table: _TableDocuments, block: ChangeBlock) -> ChangeBlock:
-        """Have documents looked for whose place nobody tells; the changes behind that, the others are counted."""
+        """Have documents looked for whose place nobody tells; the changes after that, the others are counted."""
         lookups, rest = looked_for(block, table.key, table.place)
         if lookups is not None:
             before, behind = (np.bincount(each.kinds.to_numpy(), minlength=4) for each in (block, rest))
@@ -176,7 +176,7 @@ def write_bodies(
     """Write the blocks of a task and sync the file; no rows, no file.
 
     Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`;
-    a body with positions behind it has their number of bytes as a fourth number. `lookups` are the numbers of flushes
+    a body with positions after it has their number of bytes as a fourth number. `lookups` are the numbers of flushes
     that are none: documents to look for, and to delete, before the next one is sent. `shards` are ends of names of
     indexes that documents go into.
     """

@@ -218,7 +218,7 @@ def document_name(item: bytes) -> str:
 
 
 def items(body: bytes) -> Iterator[bytes]:
-    """The items of a body: an action line, and the document's line behind it unless it is a delete."""
+    """The items of a body: an action line, and the document's line after it unless it is a delete."""
     at = 0
     while at < len(body):
         end = body.index(b"\n", at) + 1

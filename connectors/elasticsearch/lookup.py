@@ -1,6 +1,6 @@
 """Documents whose place nobody tells: a delete that has its key alone, or a row without what it was before.
 
-Such a document may be in any shard, so the driver looks for it before it sends what comes behind. A line for each:
+Such a document may be in any shard, so the driver looks for it before it sends what comes after. A line for each:
 
     {"id": "7"}                                                it goes, wherever it is
     {"id": "7", "index": "shop.orders-1", "routing": "Rom"}    it goes, unless it is where its new image belongs
@@ -26,7 +26,7 @@ _SEARCHED = 1_000
 
 
 def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentPlace) -> tuple[pa.Array | None, ChangeBlock]:
-    """A line for each document that is to be looked for, None for none; and the changes that come behind that.
+    """A line for each document that is to be looked for, None for none; and the changes that come after that.
 
     What came before a change of this kind is void: it goes with whatever there is of its document.
     """

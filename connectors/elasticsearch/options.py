@@ -93,7 +93,7 @@ class ElasticsearchSinkOptions(SinkOptions):
     )
     tls_verify: bool = Field(True, alias="tls.verify", description="Whether certificates of https hosts are verified.")
     index_prefix: IndexPart = Field("", alias="index.prefix", description="Put before each index name.")
-    index_suffix: IndexPart = Field("", alias="index.suffix", description="Put behind each index name.")
+    index_suffix: IndexPart = Field("", alias="index.suffix", description="Appended to each index name.")
     routing: str = Field(
         "",
         alias="index.routing-columns",

@@ -54,7 +54,7 @@ class ExpiredFiles:
         for note in self._notes(table):
             found = _read(note)
             if not all_at_once and float(found["expired_s"]) + self.keep_s > self.clock():
-                break  # those behind it are younger
+                break  # those after it are younger
             named = named_by(table, table.metadata.snapshots) if note.suffix == _UNSURE else set[str]()
             for path in found["paths"]:
                 if path not in named:

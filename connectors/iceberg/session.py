@@ -153,7 +153,7 @@ class IcebergSession(LakeSession):
             update.delete_column(_path(operation.name))
 
     def swap_shadow(self, operation: op.SwapShadowOp) -> None:
-        """One commit; the shadow table's entry in the catalog goes behind it, its files are the table's now."""
+        """One commit; the shadow table's entry in the catalog goes after it, its files are the table's now."""
         shadow, table = get_table(self._catalog, operation.shadow), find_table(self._catalog, operation.table)
         catalog = self._catalog.open()
         if table is None:
@@ -293,7 +293,7 @@ def _definition(shadow: LakeTable, table: LakeTable) -> list[Any]:
 
 
 def _spec_id(table: LakeTable, updates: Sequence[Any]) -> int:
-    """The partition spec that is current behind the updates."""
+    """The partition spec that is current after the updates."""
     added = [update.spec.spec_id for update in updates if hasattr(update, "spec")]
     return int(added[0]) if added else int(table.metadata.default_spec_id)
 

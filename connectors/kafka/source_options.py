@@ -253,7 +253,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         }
 
     def edit_effect(self, key: str) -> str:
-        """Messages of a table that was not wanted are behind."""
+        """Messages of a table that was not wanted are after."""
         rows = "rows of a table that it adds come from here on, those that were passed over do not"
         return rows if key.startswith("tables") else super().edit_effect(key)
 

@@ -160,7 +160,7 @@ class BatchPlanner:
     def end_of_log(self, start: MySqlOffset) -> tuple[LogPosition, str] | None:
         """Position and server where a bounded run ends; None while unknown.
 
-        The end is behind all chunks and, except for a snapshot alone, behind the end of the log when the run was told
+        The end is after all chunks and, except for a snapshot alone, after the end of the log when the run was told
         to end.
         """
         behind = self._parts.coordinator.position_to_reach(start)

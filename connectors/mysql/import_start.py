@@ -10,7 +10,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import PositionLost
 from cdc.source import Context, Offset
 from connectors.mysql.batch_planner import BatchPlanner
-from connectors.mysql.follow.delivered import behind_delivered
+from connectors.mysql.follow.delivered import after_delivered
 from connectors.mysql.follow.imported import import_position
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import splits_of
@@ -29,7 +29,7 @@ def start_at(position: str, options: MySqlSourceOptions, context: Context) -> tu
         parts = Parts(options.model_copy(update=dict(found.options)), context)
         offset, notice = BatchPlanner(parts).begin(), ""
         if found.inside is not None:
-            offset, notice = behind_delivered(offset, found.inside, parts.streams.at, partial(_rows_between, parts))
+            offset, notice = after_delivered(offset, found.inside, parts.streams.at, partial(_rows_between, parts))
     except PositionLost as error:
         hint = "run the pipeline without `cdc import`: with scan.startup.mode: initial it copies the tables first"
         raise PositionLost(error.message, where=error.where, hint=hint) from error

@@ -78,7 +78,7 @@ def _form(kind: pa.DataType) -> int:
 
 
 def _longest(array: pa.Array) -> int:
-    """Bytes that a value may take behind the fields."""
+    """Bytes that a value may take after the fields."""
     if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)) or not len(array):
         return 16
     return 8 + int(np.diff(string_offsets(array)).max())

@@ -140,7 +140,7 @@ class PaimonSession(LakeSession):
         self._alter(operation.table, [_kinds().update_comment(operation.comment or None)])
 
     def add_column(self, operation: op.AddColumnOp) -> None:
-        """Rows that are there get the default in a snapshot behind it."""
+        """Rows that are there get the default in a snapshot after it."""
         table, column, after = operation.table, operation.column, operation.after
         there = get_table(self._catalog, table)
         move = None if after is None else _move_class().after(column.name, after)

@@ -73,7 +73,7 @@ def _sink(name: str, folder: Path) -> Iterator[Sink]:
 
 
 def _run(pipeline: Pipeline, master: str, settings: Mapping[str, str], rows: int, workers: Cluster) -> Figures:
-    """What comes behind the first batch with rows, which starts workers and loads kernels: rows and CPU seconds."""
+    """What comes after the first batch with rows, which starts workers and loads kernels: rows and CPU seconds."""
 
     def spent_by_workers() -> float:
         return sum(cpu_of_tree(worker.process.pid) for worker in workers.workers)

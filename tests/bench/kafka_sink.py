@@ -45,7 +45,7 @@ _SOURCE_ROWS = 20_000
 def main() -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("--rows", type=int, default=1_000_000)
-    given.add_argument("--seconds", type=int, default=20, help="of freshness, behind five to warm up")
+    given.add_argument("--seconds", type=int, default=20, help="of freshness, after five to warm up")
     given.add_argument("--repeat", type=int, default=2, help="ranges of that many rows, one after the other")
     given.add_argument("--only", default="write,fresh")
     given.add_argument("--bootstrap", help="a broker that runs; one is started when there is none")

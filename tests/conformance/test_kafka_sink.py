@@ -39,7 +39,7 @@ class KafkaHarness:
         rows: list[dict[str, Any]] = []
         for message in self._broker.read(f"{self._name}.{table}", isolation="read_committed"):
             fields = json.loads(message.value() or b"null")
-            if fields is None:  # the tombstone behind a delete
+            if fields is None:  # the tombstone after a delete
                 continue
             if fields["before"] in rows:
                 rows.remove(fields["before"])

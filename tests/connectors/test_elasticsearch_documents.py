@@ -79,7 +79,7 @@ def names(harness: Harness) -> dict[str, Any]:
 def test_a_request_of_a_killed_run_that_is_carried_out_late_makes_no_second_index(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """It takes effect between two looks at the cluster, behind `name`."""
+    """It takes effect between two looks at the cluster, after `name`."""
     harness.sink().apply(0, [CreateTable(TableId("shop", "other"), SCHEMA)])  # its index shows what the table's is like
     look, (like,) = getattr(cluster.SearchCluster, name), harness.server.ask("GET", "/shop.other").values()
     mappings = like["mappings"]

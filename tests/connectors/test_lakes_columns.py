@@ -130,7 +130,7 @@ def test_numbers_of_rows_that_paimon_copies_are_what_servers_make_of_them(tmp_pa
 
 
 def test_values_that_paimon_cannot_convert_are_null_until_their_rows_are_copied(tmp_path: Path) -> None:
-    """As the source re-snapshots the table behind such a change; it stopped the pipeline."""
+    """As the source re-snapshots the table after such a change; it stopped the pipeline."""
     harness = PaimonHarness(tmp_path)
     before = TableSchema((column("id", nullable=False), column("c", "VARCHAR(9)"), column("d", "DOUBLE")), ("id",))
     harness.sink().apply(0, [CreateTable(T, before)])

@@ -70,7 +70,7 @@ def differing_seed(server: MySqlServer, seed: int, folder: Path) -> str:
 
 
 def lives(pipeline: Pipeline, random: Random, start: Callable[[], None], stop: Callable[[], None]) -> str:
-    """So many lives that end in the middle, while somebody writes, and two behind; what one said that ended badly."""
+    """So many lives that end in the middle, while somebody writes, and two after; what one said that ended badly."""
     for life in range(LIVES):
         call = f"{random.randrange(1, MOST_CALLS)} {random.choice(MOMENTS + FAULTS)} {random.choice(Fault.widths)}"
         call *= random.random() < 0.5

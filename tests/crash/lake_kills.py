@@ -100,7 +100,7 @@ class Work:
         )
 
     def change_columns(self) -> None:
-        """Columns with and without a default, and rows behind them."""
+        """Columns with and without a default, and rows after them."""
         name = f"c{self.rounds}"
         self.run(f"ALTER TABLE keyed ADD COLUMN {name} INT DEFAULT 7", f"ALTER TABLE log ADD COLUMN {name} INT")
         self.run(f"UPDATE keyed SET {name} = 8 WHERE id % 2 = 0")

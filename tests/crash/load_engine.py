@@ -125,7 +125,7 @@ class LoadEngine:
 
     `make_sink` makes the sink as a new process does. `between` is called when a process has ended badly, before the
     next one starts. What lives ended with is in `errors`: only what a further try may mend is allowed there.
-    With `in_order` each task comes behind those before it, for a sink where one waits for the other.
+    With `in_order` each task comes after those before it, for a sink where one waits for the other.
     `source` is the type that the state directory is made for.
     """
 

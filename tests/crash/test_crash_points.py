@@ -23,7 +23,7 @@ _ELSEWHERE = {"after-prepare", "after-decide"}
 `test_another_server.py`."""
 
 _POINTS = [point for point in ALL if not point.startswith("before-") and point not in _ELSEWHERE]
-"""Before a step nothing is there that is not at the point behind it; what the sink has done by then is tried
+"""Before a step nothing is there that is not at the point after it; what the sink has done by then is tried
 statement by statement in `test_duckdb_crash.py`."""
 
 

@@ -190,7 +190,7 @@ class OperatedLife:
         if step:
             self.work.step()
         self.done.append(
-            f"{self.batch}: batch {[each.value for each in failures]} behind {len(self.work.log)} statements"
+            f"{self.batch}: batch {[each.value for each in failures]} after {len(self.work.log)} statements"
         )
         self.local.batch(numbered(self.at, self.batch), numbered(end, self.batch + 1), 2, failures)
         self.source.commit(end)

@@ -52,7 +52,7 @@ def _unchecked(before: Kind, after: Kind) -> bool:
 
 
 def differing_pairs(server: MySqlServer, sink: str, seed: int, folder: Path, count: int = 120) -> str:
-    """What is not equal behind one seed's changes; empty when everything is."""
+    """What is not equal after one seed's changes; empty when everything is."""
     rng = Random(seed)
     pairs = pairs_of(server.flavor, rng, count)
     database = server.new_database("pairs")

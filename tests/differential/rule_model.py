@@ -170,13 +170,13 @@ class Rule:
         return entry | ({"converter-after-transform": "SOFT_DELETE"} if self.soft else {})
 
     def types(self, source: Types) -> Types:
-        """The columns behind the rule."""
+        """The columns after the rule."""
         types = {**source} if self.star else {"id": source["id"], "num": source["n"], "v": source["v"]}
         types |= {each.name: ANY for each in self.computed} | ({"gone": ANY} if self.soft else {})
         return types | ({"v": ANY} if self.mask else {})
 
     def row(self, row: Row, table: str, *, deleted: bool) -> Row | None:
-        """The row behind the rule, None when it does not pass."""
+        """The row after the rule, None when it does not pass."""
         seen = {**row, "__table__": table}
         if self.filter is not None and not self.filter[1](seen):
             return None
@@ -250,7 +250,7 @@ class Sink:
 
 @dataclass
 class Behavior:
-    """`schema.change.behavior` with its filters: what a change behind the rule does to a sink table."""
+    """`schema.change.behavior` with its filters: what a change after the rule does to a sink table."""
 
     name: str
     include: tuple[str, ...] | None = None

@@ -365,7 +365,7 @@ class World:
         return [name for each in FAMILIES for name in (each, f"{each}2") if name not in table.types]
 
     def targets(self, table: Table, *, seen: bool = True) -> list[tuple[Sink, Types]]:
-        """The sinks that a change reaches, each with the columns of the table behind its rule; none behind a stop."""
+        """The sinks that a change reaches, each with the columns of the table after its rule; none after a stop."""
         if seen and self.behavior.name == "exception":
             self.stopped = True
         if self.stopped or not seen:

@@ -47,7 +47,7 @@ class RealDays(Workload):
 
 
 def change_tables(work: Workload) -> None:
-    """Each statement on two tables with rows before and behind it."""
+    """Each statement on two tables with rows before and after it."""
     for number, kind in enumerate(_STATEMENTS * 2):
         table = work.rng.choice([table for table in work.tables if table.key and len(table.columns) > 4])
         plain = [column for column in table.columns if column.name not in table.key]

@@ -84,7 +84,7 @@ class Model:
         table.rows = {key: {name: row.get(name) for name in table.types} for key, row in table.rows.items()}
 
     def change(self, source: str, what: str, name: str, new: str, types: Types) -> None:
-        """One change of a column: `name` becomes `new` (a name or a type); `types` are the source's behind it."""
+        """One change of a column: `name` becomes `new` (a name or a type); `types` are the source's after it."""
         for target in self.targets(source):
             table = self.tables[target]
             if table.merged or self.behavior == "lenient":

@@ -102,7 +102,7 @@ def test_every_change_of_type_ends_equal_or_is_told_where_nothing_is_copied(
     any_server: MySqlServer, tmp_path: Path, every_start: bool
 ) -> None:
     """By a session that is not strict. What the sink refuses is left out, and told with the table too. `make test`
-    begins where the tables are empty in the sink, and behind their first rows."""
+    begins where the tables are empty in the sink, and after their first rows."""
     conversions = (*ALL, ("VARCHAR(20)", "VARCHAR(10) NOT NULL", ("'a'",)))
     starts = {"rows first": present_end(any_server)}
     starts["earliest"] = {"scan__startup__mode": "earliest-offset"}

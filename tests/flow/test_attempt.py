@@ -111,7 +111,7 @@ def test_a_batch_with_other_changes_does_not_repeat_a_rename(tmp_path: Path) -> 
 
 
 def test_columns_exchange_names_once_where_the_batch_has_other_changes_meanwhile(tmp_path: Path) -> None:
-    """Columns of one type: the table looks the same behind it, and a second exchange would take the first one back."""
+    """Columns of one type: the table looks the same after it, and a second exchange would take the first one back."""
     columns = tuple(Column(name, DataType.parse("INT")) for name in ("id", "a", "b"))
     swap = RenameColumns(A, (("a", "b"), ("b", "a")))
     before, first, second = {A: TableSchema(columns, ("id",))}, Sink(dies_at=1), Sink()
@@ -144,7 +144,7 @@ def test_columns_that_exchange_names_twice_have_their_own_again(tmp_path: Path, 
 
 
 def test_a_column_is_not_dropped_again_once_another_one_has_its_name(tmp_path: Path) -> None:
-    """A server refuses the last change as it carries it out, behind the others."""
+    """A server refuses the last change as it carries it out, after the others."""
     kind = DataType.parse("INT")
     columns = ["a", "b"]
 

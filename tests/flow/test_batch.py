@@ -137,7 +137,7 @@ class World:
         )  # fmt: skip
 
     def plan(self, batch: int, item: int) -> None:
-        """What Spark writes before it runs a batch that ends behind `item` items."""
+        """What Spark writes before it runs a batch that ends after `item` items."""
         log = self.state.checkpoint / "offsets" / str(batch)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps({"item": item, BATCH_KEY: batch + 1})}')
@@ -308,7 +308,7 @@ def test_a_commit_that_never_passes_stays_decided(tmp_path: Path) -> None:
         world.run(0)
     assert 60 <= world.clock.now < 75
     assert world.runner.commit_failed
-    world.runner._error = EngineError("interrupted")  # the batch behind it, by the end of the query
+    world.runner._error = EngineError("interrupted")  # the batch after it, by the end of the query
     assert isinstance(world.runner.error, CommitUnknown)
     world.sink._before.clear()
     world.start()

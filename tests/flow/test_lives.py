@@ -117,7 +117,7 @@ def test_a_policy_that_is_edited_while_a_shadow_table_fills_loses_no_row(tmp_pat
 
 
 class Stubborn(ListSink):
-    """Refuses operations of one kind, and says that a re-snapshot would have them behind it."""
+    """Refuses operations of one kind, and says that a re-snapshot would have them after it."""
 
     def __init__(self, kind: type[SchemaChange]) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def test_a_refused_shadow_operation_stops_the_run_and_orders_no_snapshot_without
 
 @pytest.mark.parametrize("resumed", [False, True], ids=["paused", "resumed"])
 def test_a_paused_table_gets_a_name_whose_sink_table_refuses_its_columns(tmp_path: Path, resumed: bool) -> None:
-    """The operation is of the sink table that stays there; the snapshot behind the pause brings the columns."""
+    """The operation is of the sink table that stays there; the snapshot after the pause brings the columns."""
     wide, lenient = (
         TableSchema((*SMALL.columns, Column("note", DataType.parse("STRING"))), ("id",)),
         to(behavior="lenient"),

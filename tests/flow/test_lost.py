@@ -92,7 +92,7 @@ class World:
         self.lost = LostLoads(replace(first, source=source), self.state, RETRY)
 
     def write(self, pairs: dict[tuple[TableId, TableId], PairState]) -> int:
-        """The tables behind the batch."""
+        """The tables after the batch."""
         tables, sinks = {A: SCHEMA, B: SCHEMA}, {table: SCHEMA for _, table in pairs}
         return TableLog(self.state.store).write(0, TableViews(tables, tables, sinks, pairs))
 

@@ -211,7 +211,7 @@ SWAP = [RenameTable(A, SPARE), RenameTable(B, A), RenameTable(SPARE, B)]
 def test_a_rename_that_was_carried_out_and_is_not_planned_any_more_is_taken_back(
     tmp_path: Path, renames: list[SchemaChange], edited: Middle, left: dict[TableId, list[int]]
 ) -> None:
-    """The run stopped behind it, and the file was edited before the batch was decided."""
+    """The run stopped after it, and the file was edited before the batch was decided."""
     first = [CreateTable(A, SMALL), CreateTable(B, SMALL), rows(SMALL, 1), rows(SMALL, 2, table=B)]
     last = renames[-1].new_table
     now = {table: rows(SMALL, 1, 7, table=table, sequence=9) for table in (last, A)}

@@ -299,7 +299,7 @@ class Source(ListSource):
 
 
 class Stubborn(ListSink):
-    """Refuses every third change of columns; a re-snapshot has it behind it."""
+    """Refuses every third change of columns; a re-snapshot includes its change."""
 
     refused: tuple[type[SchemaChange], ...] = (AddColumn, DropColumn)
 

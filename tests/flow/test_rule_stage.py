@@ -1,4 +1,4 @@
-"""Transform rules in a run: rows and schema changes behind them, crashes, rules that were edited between two runs."""
+"""Transform rules in a run: rows and schema changes after them, crashes, rules that were edited between two runs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def rows(*numbers: int, table: TableId = ORDERS, sequence: int = 1) -> ChangeBlo
 
 
 class Live(ListSource):
-    """Copies what `now` says behind all else that there is, each request once."""
+    """Copies what `now` says after all else that there is, each request once."""
 
     def __init__(self, items: Sequence[Any], now: dict[TableId, ChangeBlock]) -> None:
         super().__init__(items)

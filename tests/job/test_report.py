@@ -1,4 +1,4 @@
-"""What a run says: log lines as text and JSON, the live line on a terminal, the summary; and the sums behind it."""
+"""What a run says: log lines as text and JSON, the live line on a terminal, the summary; and the sums after it."""
 
 from __future__ import annotations
 

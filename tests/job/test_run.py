@@ -129,7 +129,7 @@ def test_a_bounded_pipeline_runs_to_its_end_once(folder: Folder) -> None:
 
     added = [{"table": "shop.orders", "op": "+I", "row": {"id": number}} for number in (2, 3)]
     folder.write({"type": "values", "rows": [*ROWS, *added]}, rules=[RULE])
-    folder.run("--log-format", "json", "--until-caught-up")  # what was added, behind the rule that is new
+    folder.run("--log-format", "json", "--until-caught-up")  # what was added, after the rule that is new
     records = folder.records
     assert folder.out == ""
     assert ": values -> values, schema changes: evolve" in records[0]["message"]
@@ -157,7 +157,7 @@ def test_what_fails_decides_the_exit_code(folder: Folder) -> None:
     path.write_text("\n".join(json.dumps(row) for row in ROWS[:2]) + "\n")
     folder.write({"type": "values", "path": str(path)}, {"type": "values", "path": str(folder.path)})
     folder.run(expect=4)
-    assert folder.err.splitlines()[-1].startswith("cdc: ")  # behind all that is printed while Spark ends
+    assert folder.err.splitlines()[-1].startswith("cdc: ")  # after all that is printed while Spark ends
     folder.write({"type": "binlog-files", "path": "x.*", "tables": "shop.t"})
     folder.run(expect=5)  # the state directory is the other pipeline's
     assert "belongs to a pipeline that reads values" in folder.err
@@ -170,7 +170,7 @@ def test_what_fails_decides_the_exit_code(folder: Folder) -> None:
 @pytest.mark.mysql
 def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server: MySqlServer) -> None:
     """After a stop, after the death of Java, which is an error of the engine, and after Ctrl-C. `make test` stops runs
-    in `tests/crash/test_state_dir.py` and goes on behind a stop in `tests/serve/test_serve.py`; the death of Java is in
+    in `tests/crash/test_state_dir.py` and goes on after a stop in `tests/serve/test_serve.py`; the death of Java is in
     `test_watch.py`."""
     database = mysql_server.new_database("run")
     mysql_server.execute("CREATE TABLE t (id INT PRIMARY KEY)", database=database)

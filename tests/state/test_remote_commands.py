@@ -169,7 +169,7 @@ def test_a_savepoint_is_kept_beside_the_file_and_put_into_another_place(
     made = make_savepoint(spec, state_root(url, spec))
     assert made.parent == tmp_path / ".cdc" / "savepoints"
     other = f"{url}-again"
-    assert "behind batch 0" in begin_from(spec, made, state_root(other, spec))
+    assert "after batch 0" in begin_from(spec, made, state_root(other, spec))
     with running(other, spec) as again:
         assert again.store.within("source").read("history") == b"kept"
         assert CommitLog(again.commits).committed() == 0

@@ -36,7 +36,7 @@ SHOP = StatusDocument(
 
 
 def scraped(*seen: Seen, most_tables: int = 500) -> dict[tuple[str, ...], float]:
-    """Each sample by its name and label values behind the pipeline's."""
+    """Each sample by its name and label values after the pipeline's."""
     text = metrics_text(lambda: seen, most_tables)().decode()
     found = {}
     for family in text_string_to_metric_families(text):

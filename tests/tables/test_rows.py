@@ -1,4 +1,4 @@
-"""Rows through random lives of tables: behind all orders the sink has those of the source, whatever came between.
+"""Rows through random lives of tables: after all orders the sink has those of the source, whatever came between.
 
 A model of a source that snapshots in two chunks, and of a sink with live and shadow tables. A key is in one table only.
 """
@@ -123,7 +123,7 @@ class Source:
             found.append(on.SnapshotDone(table))
 
     def write(self, most: int = 4) -> None:
-        """Rows behind the events; then chunks are read."""
+        """Rows after the events; then chunks are read."""
         for snapshot in self.running.values():
             left = [part for part in (0, 1) if part not in snapshot.done]
             snapshot.now = set(left[: self.chance.randrange(3)])

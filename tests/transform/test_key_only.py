@@ -1,4 +1,4 @@
-"""Changes that do not tell what their row was, behind a filter: none leaves a row in the sink that the source lacks."""
+"""Changes that do not tell what their row was, after a filter: none leaves a row in the sink that the source lacks."""
 
 from __future__ import annotations
 

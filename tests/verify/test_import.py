@@ -122,7 +122,7 @@ def test_a_last_transaction_that_is_delivered_does_not_come_again(any_server: My
     stored = {"file": file, "pos": begin, "gtids": "".join(str(gtids).split()), "event": 6}
     source = {"connector": "mysql", "table": "k", "file": file, "pos": inside[-1], "gtid": None}
     whole, part = (
-        "behind its last transaction",
+        "after its last transaction",
         f"are not delivered: 1 rows of {database}.k; it comes again, as a whole",
     )
     told: list[tuple[dict[str, Any], str, list[int]]] = [

@@ -72,7 +72,7 @@ def test_what_a_pipeline_has_not_got_to_yet_is_no_difference(mysql_server: MySql
     mysql_server.execute("CREATE TABLE other (x INT)", database=elsewhere)
     assert pipeline.report().state is Verdict.EQUAL
     pipeline.sink("UPDATE t SET a = 'z' WHERE id = 1")
-    assert pipeline.report().other == 1, "the log behind the pipeline says nothing of the table"
+    assert pipeline.report().other == 1, "the log after the pipeline says nothing of the table"
     mysql_server.execute("FLUSH BINARY LOGS", f"INSERT INTO {elsewhere}.other VALUES (1)", "FLUSH BINARY LOGS")
     assert pipeline.report().other == 1, "nor do two more files of it, as after a restart"
     pipeline.source("INSERT INTO t VALUES (3, 'c')")
@@ -162,7 +162,7 @@ def test_a_running_pipeline_is_compared_while_rows_change(mysql_server: MySqlSer
 
 @contextmanager
 def written_to(pipeline: ShortPipeline) -> Iterator[None]:
-    """A writer that changes, adds and removes rows behind the first, until the block ends."""
+    """A writer that changes, adds and removes rows after the first, until the block ends."""
     done = threading.Event()
 
     def write() -> None:

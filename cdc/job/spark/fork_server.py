@@ -39,7 +39,7 @@ GRACE_S = 2.0
 READER, DAEMON = "pyspark.sql.streaming.python_streaming_source_runner", "pyspark.daemon"
 _FOR_FORKS = (READER, DAEMON, "pyspark.worker", "pyspark.sql.worker.create_data_source", "cdc.job.stream")
 _ARGUMENTS_BEGIN = 45
-"""The place of `arg_start` among the fields of /proc/PID/stat behind the name (proc(5))."""
+"""The place of `arg_start` among the fields of /proc/PID/stat after the name (proc(5))."""
 
 
 def serve(path: str, modules: Sequence[str]) -> None:

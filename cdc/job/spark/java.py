@@ -216,7 +216,7 @@ def _run(java: Path, env: Mapping[str, str], *arguments: str) -> str:
     except subprocess.TimeoutExpired:
         raise _Unusable(f"did not answer within {_TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        # Behind "Error occurred during initialization of VM" comes what it is.
+        # After "Error occurred during initialization of VM" comes what it is.
         raise _Unusable(": ".join([f"exits {done.returncode}", *done.stdout.strip().splitlines()[:2]]))
     return done.stdout
 

@@ -242,7 +242,7 @@ def _use_raw_files(spark: SparkSession) -> None:
 
 
 def reason_of(text: str) -> str:
-    """The line of an error that says most: of one from Java the one behind the name of what was called."""
+    """The line of an error that says most: of one from Java the one after the name of what was called."""
     lines = text.splitlines() or ["?"]
     return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 

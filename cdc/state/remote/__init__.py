@@ -2,7 +2,7 @@
 
     <url>/lock              the lease: who runs, and that it lives (`lease`)
     <url>/log/<number>      one durable step, put only where nothing is yet (`entry`, `writer`)
-    <url>/base/<number>     all documents behind the step of that number, so that older steps can go (`compact`)
+    <url>/base/<number>     all documents after the step of that number, so that older steps can go (`compact`)
     <url>/bulk/<number>/... staged rows of the run that opened the log with the step of that number
     <url>/status.json       the status document, for people; no run reads it
 

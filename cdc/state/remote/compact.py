@@ -1,4 +1,4 @@
-"""A base: all documents as they are behind a step, so that the steps before it can go. Driver, now and then."""
+"""A base: all documents as they are after a step, so that the steps before it can go. Driver, now and then."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OF_THIS_MACHINE = frozenset({
 """What lies in a working copy and is no part of the state."""
 _OFFSETS, _METADATA = "checkpoint/offsets", "checkpoint/metadata"
 MOST_STEPS, MOST_BYTES = 200, 4 << 20
-"""Steps behind a base: how many a restart has to read."""
+"""Steps after a base: how many a restart has to read."""
 
 
 def is_compaction_due(writer: StateWriter, base: int) -> bool:
-    """Whether there are many steps behind the base of this number."""
+    """Whether there are many steps after the base of this number."""
     with writer.still() as (number, size):
         return number - base > MOST_STEPS or size > MOST_BYTES
 

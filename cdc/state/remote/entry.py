@@ -1,6 +1,6 @@
 """One step of the log: changes of documents that hold together, as the bytes of one object.
 
-A JSON line says whose it is and what changes; the contents follow, one behind the other:
+A JSON line says whose it is and what changes; the contents follow, one after the other:
 
     {"format": 1, "kind": "write", "owner": "...", "number": 7, "id": "...", "changes": [["put", "a.json", 12],
      ["append", "source/schemas", 1024, 80], ["remove", "splits/3.json"]]}

@@ -163,7 +163,7 @@ class HdfsBucket(Bucket):
         raise RuntimeError("folders were removed while they were listed")
 
     def _put(self, name: str, data: bytes | Path, *, overwrite: bool) -> bool:
-        """False when the name is taken, which is so, too, behind a rename whose answer was lost."""
+        """False when the name is taken, which is so, too, after a rename whose answer was lost."""
         path, spare = self._path(name), self._path(f"{_NEW}/{secrets.token_hex(16)}")
         self._write(spare, data)
         try:

@@ -1,4 +1,4 @@
-"""From the store into an empty folder: the newest base, and the steps behind it in order."""
+"""From the store into an empty folder: the newest base, and the steps after it in order."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def extend(folder: Path, found: Restored, entry: Entry) -> None:
 
 
 def _entries(bucket: Bucket) -> Sequence[Entry] | None:
-    """The newest base and what comes behind it; None when somebody was tidying up just now."""
+    """The newest base and what comes after it; None when somebody was tidying up just now."""
     bases = bucket.names(BASE)
     first = int(bases[-1].rpartition("/")[2]) + 1 if bases else 0
     wanted = [name for name in bucket.names("log") if int(name.rpartition("/")[2]) >= first]

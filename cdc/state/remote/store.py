@@ -95,7 +95,7 @@ class RemoteStore(LocalStore):
         check_held(self.copy)
 
     def change(self, name: str, data: bytes, offset: int | None = None) -> None:
-        """Put a document, or write behind a byte of it. For `RemoteLog`."""
+        """Put a document, or write after a byte of it. For `RemoteLog`."""
         self._writer.write(DocumentChange(self._name(name), data, offset))
 
     @property

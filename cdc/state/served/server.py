@@ -203,7 +203,7 @@ class StateServer:
             except OSError as error:  # also when the batch's folder went meanwhile: nobody wants these rows any more
                 raise state_error(path, error) from error
         except CdcError as error:
-            for _ in left:  # the next message begins behind them
+            for _ in left:  # the next message begins after them
                 pass
             return {"error": error.to_json()}, b""
         return {}, b""
@@ -220,7 +220,7 @@ class StateServer:
         return {"names": self._store(fields).names()}, b""
 
     def _log(self, fields: Mapping[str, Any], _: bytes) -> Answer:
-        """The entries of a log behind those that the executor has, all of them when the log was cut since."""
+        """The entries of a log after those that the executor has, all of them when the log was cut since."""
         key = (fields["folder"], fields["name"])
         with self._lock:
             if key not in self._logs:

@@ -1,4 +1,4 @@
-"""Messages between an executor and the driver: a JSON object, and bytes behind it, over TLS. Either side."""
+"""Messages between an executor and the driver: a JSON object, and bytes after it, over TLS. Either side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 _HEAD = struct.Struct("!IQ")
-"""How long the object is, and how long the bytes behind it are."""
+"""How long the object is, and how long the bytes after it are."""
 _LONGEST = 64 << 20
 """Of an object; a longer one is not ours."""
 _QUIET_S, _PROBES = 30, 4
@@ -48,13 +48,13 @@ def send(file: IO[bytes], fields: Mapping[str, Any], data: bytes = b"") -> None:
 
 
 def begin(file: IO[bytes], fields: Mapping[str, Any], size: int) -> None:
-    """The object of a message that has so many bytes behind it, which the caller writes. Raises OSError."""
+    """The object of a message that has so many bytes after it, which the caller writes. Raises OSError."""
     text = json.dumps(fields).encode()
     file.write(_HEAD.pack(len(text), size) + text)
 
 
 def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
-    """The object of the next message, and how many bytes are behind it; None when the other side has closed.
+    """The object of the next message, and how many bytes are after it; None when the other side has closed.
 
     Raises OSError.
     """

@@ -279,13 +279,13 @@ _BASE: tuple[Function, ...] = (
       ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK", "HOUR", "MINUTE", "SECOND")),
     Function("TIMESTAMPADD", _P, "unit UNIT, n INT, t MOMENT", _add, _add_sql,
              "Moved by n units; the last day of a month stays inside the month.",
-             flink="Digits behind the third are cut.",
+             flink="Digits after the third are cut.",
              example=("TIMESTAMPADD(HOUR, 18, TIMESTAMP '1970-01-03 17:09:27.891234')",
                       "1970-01-04T11:09:27.891234", "1970-01-04T11:09:27.891")),
     Function("TIMESTAMPDIFF", _P, "unit UNIT, from MOMENT, to MOMENT", _diff, _diff_sql,
              "How many whole units lie between two moments, cut toward zero.",
              flink="There the years and months of two dates are subtracted, whatever their days; what is over 68 "
-             "years is NULL in every smaller unit, or another number where it is negative; digits behind the third "
+             "years is NULL in every smaller unit, or another number where it is negative; digits after the third "
              "are cut first, and a day between two instants has 24 hours whatever the zone's clock does.",
              example=("TIMESTAMPDIFF(SECOND, TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP '2000-01-01 00:00:00')",
                       "3155673600", "NULL")),

@@ -86,7 +86,7 @@ class Registry:
         return found
 
     def _referenced(self, answer: Mapping[str, Any], met: set[tuple[str, int]]) -> list[str]:
-        """The schemas that one names, each behind those that it names itself."""
+        """The schemas that one names, each after those that it names itself."""
         found = []
         for other in answer.get("references") or ():
             place = str(other["subject"]), int(other["version"])

@@ -200,7 +200,7 @@ class CommittedFences:
     def check(self, task: TaskAttempt, found: WrittenBatch, where: str) -> None:
         """Raise SinkError when nothing tells whether an earlier run has written what is to be written.
 
-        The first task is in every batch, and those behind it write only when it has.
+        The first task is in every batch, and those after it write only when it has.
         """
         if not task.again or task.partition != 0 or found.batch != NEVER:
             return

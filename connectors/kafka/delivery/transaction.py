@@ -1,6 +1,6 @@
 """The producer of one task: everything it writes becomes readable at once, together with the fence, or never.
 
-With `at-least-once` there is no transaction: records are readable as they arrive, and the fence is noted behind them.
+With `at-least-once` there is no transaction: records are readable as they arrive, and the fence is noted after them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose turn it is: a task's records come behind those of the task before it, so that every key keeps its order.
+"""Whose turn it is: a task's records come after those of the task before it, so that every key keeps its order.
 
 Splits of a batch are in log order, and tasks run side by side. A task reads and encodes ahead, up to a limit, and
 writes once the fence says that the one before it has written.

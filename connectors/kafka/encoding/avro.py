@@ -35,7 +35,7 @@ _TYPES = {
 _SHORT = ("int8", "int16")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _LEAST = {values.GEOMETRY: 4, values.POINT: 25}
-"""How many bytes the kernel reads at least: of the SRID, and of a point behind it."""
+"""How many bytes the kernel reads at least: of the SRID, and of a point after it."""
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]|^(?=\d)")
 
 

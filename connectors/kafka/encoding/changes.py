@@ -24,7 +24,7 @@ class ChangeMessages:
         picks: int64[m, 3]: rows of the block: before, after, key; -1 is none.
         kind: uint8[m]: INSERT, UPDATE or DELETE.
         row: int64[m]: the row image that says when and where the change was.
-        tombstone: uint8[m]: 1 for a message without a value, behind the delete of its key.
+        tombstone: uint8[m]: 1 for a message without a value, after the delete of its key.
         moved: uint8[m]: 1 for a delete that a changed key made (and its tombstone), 2 for the insert.
     """
 

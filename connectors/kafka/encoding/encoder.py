@@ -123,7 +123,7 @@ def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.R
     chosen = np.flatnonzero(moved)
     if len(chosen) == 0:
         return {}
-    # Of an update that became two, the insert's row is the one behind that of the delete.
+    # Of an update that became two, the insert's row is the one after that of the delete.
     other = np.where(moved[chosen] == 1, picks[chosen, BEFORE] + 1, picks[chosen, AFTER] - 1)
     none = np.full(len(chosen), -1)
     wanted = np.stack([none, none, other], axis=1)

@@ -99,7 +99,7 @@ class Description:
         self.room = _MARGIN
 
     def addresses(self) -> tuple[int, int, int]:
-        """Addresses: int64[p, 4] of parts, int64[c, 11] of columns, int64[p, 3] of zeros. Behind the last part."""
+        """Addresses: int64[p, 4] of parts, int64[c, 11] of columns, int64[p, 3] of zeros. After the last part."""
         parts = np.array(self._lines, np.int64)
         columns = np.array(self._columns, np.int64)
         memo = np.zeros((len(self._lines), len(messages.MEMO)), np.int64)
@@ -107,7 +107,7 @@ class Description:
         return int(parts.ctypes.data), int(columns.ctypes.data), int(memo.ctypes.data)
 
     def add(self, parts: Sequence[Part]) -> int:
-        """Describe these parts behind those before; returns how many that makes."""
+        """Describe these parts after those before; returns how many that makes."""
         before = len(self._lines)
         for part in _merge_literals(self._with_texts(parts)):
             if isinstance(part, Shared):

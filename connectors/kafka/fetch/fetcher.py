@@ -112,7 +112,7 @@ class Fetcher:
         return found
 
     def marks(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """The first offset of a partition and the one behind its last, as the last answer had them."""
+        """The first offset of a partition and the one after its last, as the last answer had them."""
         low, high = ctypes.c_int64(-1), ctypes.c_int64(-1)
         with self._lock:
             if self._client is None:
@@ -139,7 +139,7 @@ class Fetcher:
         self.release_memory()
 
     def _consume(self, at: int, most: int, wait_s: float) -> int:
-        """Let the client put addresses of messages behind the first `at`; how many came."""
+        """Let the client put addresses of messages after the first `at`; how many came."""
         if len(self._found) < at + most:
             self._found = np.concatenate((self._found[:at], np.zeros(most, np.int64)))
         address = self._found.ctypes.data + 8 * at

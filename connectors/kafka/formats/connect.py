@@ -103,7 +103,7 @@ def _decimal(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
     scale = _number(parameters, "scale", 0)
     precision = _number(parameters, "connect.decimal.precision", max(_UNBOUND_DECIMAL, scale))
     if not 0 <= scale <= min(precision, _LONGEST_DECIMAL):
-        raise ValueError(f"a decimal of {precision} digits, {scale} of them behind the point")
+        raise ValueError(f"a decimal of {precision} digits, {scale} of them after the point")
     return DataType(Kind.DECIMAL, min(precision, _LONGEST_DECIMAL), scale), Encoding.DECIMAL_BYTES
 
 

@@ -120,7 +120,7 @@ def digits_beyond_a_double(cells: Cells) -> int:
 
 
 def digits_beyond_micros(cells: Cells, in_nanos: bool) -> int:
-    """How many times of day or moments have digits behind the sixth, which no column keeps. `in_nanos`: as numbers."""
+    """How many times of day or moments have digits after the sixth, which no column keeps. `in_nanos`: as numbers."""
     if in_nanos:
         return int((integers(cells).fill_null(0).to_numpy() % 1000 != 0).sum())
     if not len(cells.kinds) or int((cells.stops - cells.starts).max()) < _LONG_TIME:

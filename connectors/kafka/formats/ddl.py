@@ -177,7 +177,7 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
     renamed = [(old, name) for old, name in renamed if old != name]
     left = {name.casefold() for name in (*dropped, *(old for old, _ in renamed))}
     if len(new_tables) > 1 or any(item.name.casefold() in left for item in new):
-        return ()  # its rows before and behind the statement have different columns of one name
+        return ()  # its rows before and after the statement have different columns of one name
     filled = tuple(item for item in new if item.uncertain or item.fill is not None)
     altered = AlteredColumns(table, tuple(dropped), tuple(renamed), filled, tuple(not_null), tuple(computed))
     return (altered, *(RenameTable(table, name) for name in new_tables if name != table))

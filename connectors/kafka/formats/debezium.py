@@ -261,7 +261,7 @@ def _images(
 def _rows_of_keys(
     messages: Messages, reading: Reading, texts: Texts, before: Cells, rows: Any, numbers: Any, key: Any
 ) -> tuple[Texts, Cells]:
-    """Deletes without the row before: the message's key names the row, behind the other texts in a new buffer."""
+    """Deletes without the row before: the message's key names the row, after the other texts in a new buffer."""
     starts, stops, kinds = before.starts.copy(), before.stops.copy(), before.kinds.copy()
     parts: list[bytes] = []
     end = len(texts.data)

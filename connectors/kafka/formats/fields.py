@@ -338,7 +338,7 @@ _SRID = 0x20000000
 
 
 def _without_srid(wkb: bytes) -> bytes:
-    """WKB without the SRID that PostGIS puts into it, behind a flag in the type."""
+    """WKB without the SRID that PostGIS puts into it, after a flag in the type."""
     order: Literal["little", "big"] = "little" if wkb[:1] == b"\1" else "big"
     kind = int.from_bytes(wkb[1:5], order)
     return wkb[:1] + (kind ^ _SRID).to_bytes(4, order) + wkb[9:] if kind & _SRID else wkb

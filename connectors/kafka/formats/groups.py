@@ -48,7 +48,7 @@ class Messages:
 
     @classmethod
     def concat(cls, parts: Sequence[Messages]) -> Messages:
-        """Messages of one partition that stand one behind the other."""
+        """Messages of one partition that stand one after the other."""
         if len(parts) == 1:
             return parts[0]
         offsets, times = (np.concatenate([getattr(part, name) for part in parts]) for name in ("offsets", "times_ms"))

@@ -171,7 +171,7 @@ def _integer(cells: Cells) -> DataType:
 
 
 def _add(names: list[str], members: list[str]) -> None:
-    """Put new names behind the member that stands before them."""
+    """Put new names after the member that stands before them."""
     place = 0
     for name in members:
         if name in names:

@@ -90,7 +90,7 @@ class Heads:
 class Texts:
     """JSON texts in one buffer, int32[n] each: text i is begins[i] to ends[i]; none when those are -1.
 
-    With `heads` that is the rest of a text, behind its head: who looks at bytes takes `inline_heads` first.
+    With `heads` that is the rest of a text, after its head: who looks at bytes takes `inline_heads` first.
     """
 
     data: npt.NDArray[np.uint8]
@@ -100,7 +100,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Sequence[bytes | None]) -> Texts:
-        """Put texts one behind the other; less than 2 GiB of them."""
+        """Put texts one after the other; less than 2 GiB of them."""
         ends = np.cumsum([len(text or b"") for text in texts], dtype=np.int64).astype(np.int32)
         begins = np.zeros(len(texts), np.int32)
         begins[1:] = ends[:-1]
@@ -162,7 +162,7 @@ class Texts:
         return Texts.of([self.bytes_of(index) if there[index] else None for index in range(len(self))])
 
     def with_more(self, texts: Sequence[bytes]) -> Texts:
-        """The same texts in a buffer that has others behind its own bytes."""
+        """The same texts in a buffer that has others after its own bytes."""
         more = np.frombuffer(b"".join([*texts, _PADDING]), np.uint8)
         return Texts(np.concatenate((self.data, more)), self.begins, self.ends)
 

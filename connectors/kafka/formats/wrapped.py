@@ -29,7 +29,7 @@ Learn = Callable[[Mapping[str, Any]], "tuple[Field, ...] | None"]
 class Shape:
     """A schema's number among those met, and its columns; None for values that do not tell.
 
-    `prefix` is how values begin that have it; the schema alone where that stands behind the payload.
+    `prefix` is how values begin that have it; the schema alone where that stands after the payload.
     """
 
     number: int
@@ -229,7 +229,7 @@ def _object(text: bytes) -> Mapping[str, Any]:
 
 
 def head_of(text: Texts) -> bytes | None:
-    """The text of a value before its payload, when that is its schema and behind the payload is only `}`."""
+    """The text of a value before its payload, when that is its schema and after the payload is only `}`."""
     found = _WRAPPED.scan(text)
     payload, schema = found.cells("payload"), found.cells("schema")
     if found.faults[0] or payload.kinds[0] != OBJECT or schema.kinds[0] != OBJECT:

@@ -27,7 +27,7 @@ def _hex4(base: Int, at: Int) -> Int:
 
 @kernel
 def escape(base: Int, at: Int, stop: Int) -> Int:
-    """16 times the character of the escape whose backslash is before `at`, plus its bytes behind the backslash.
+    """16 times the character of the escape whose backslash is before `at`, plus its bytes after the backslash.
 
     -1 for an escape that stands for no character, such as half a pair of surrogates.
     """

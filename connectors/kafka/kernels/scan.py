@@ -84,7 +84,7 @@ def _between_quotes(quotes: Word, open_before: Word) -> Word:
 
 @kernel
 def _nested_end(base: Int, at: Int, stop: Int) -> Int:
-    """The position behind the object or list that begins at `at`; -1 without end."""
+    """The position after the object or list that begins at `at`; -1 without end."""
     depth, inside = 0, _ZERO
     while at + 64 <= stop:
         if backs64(base + at) != _ZERO:
@@ -135,7 +135,7 @@ def _word(base: Int, at: Int, stop: Int, length: Int, first: Int, last: Int) -> 
 def value_end(base: Int, at: Int, stop: Int) -> Int:
     """16 times the position where the value at `at` ends, plus its kind; -1 when there is none.
 
-    A string ends at its closing quote, everything else behind its last byte.
+    A string ends at its closing quote, everything else after its last byte.
     """
     if at >= stop:
         return -1

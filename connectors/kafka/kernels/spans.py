@@ -12,7 +12,7 @@ _HIGHEST = 922337203685477580
 
 @kernel
 def _unescaped(base: Int, at: Int, stop: Int, out: Int, to: Int) -> Int:
-    """The text of a string with escapes; the position behind it, -1 for an escape or a surrogate that cannot be."""
+    """The text of a string with escapes; the position after it, -1 for an escape or a surrogate that cannot be."""
     while at < stop:
         byte = peek8(base + at)
         at += 1
@@ -33,7 +33,7 @@ def _unescaped(base: Int, at: Int, stop: Int, out: Int, to: Int) -> Int:
 
 @kernel
 def gather(base: Int, starts: Ints, stops: Ints, kinds: Ints, out: Int, offsets: Ints) -> Int:
-    """The texts of values one behind the other, escapes resolved; NULL and absent ones are empty.
+    """The texts of values one after the other, escapes resolved; NULL and absent ones are empty.
 
     `out` is an address with room for all of them; fills offsets[n + 1]. -1, or the first that cannot be text.
     """

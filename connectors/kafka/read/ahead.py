@@ -1,6 +1,6 @@
 """Plans the next batch while the tasks of the last one run. Stream reader process.
 
-Only behind a full batch: more is there for certain, and nothing is gained by planning less of it later. And not when it
+Only after a full batch: more is there for certain, and nothing is gained by planning less of it later. And not when it
 is time to look for new partitions, which would not be found as long as much is there. What was planned ahead counts
 once it is asked for, from exactly where it begins. Nothing is written meanwhile: a process that is about to end has no
 say in what the one after it finds.

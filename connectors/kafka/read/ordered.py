@@ -2,7 +2,7 @@
 
 A connector writes schema changes to a topic that is named as its prefix, the lead here, and rows to topics whose names
 begin with that. A statement there is carried out when every partition that has rows of its table has come to a row
-behind it, or to its end; rows behind it wait, and it is refused when such a row was read before it. So that this does
+after it, or to its end; rows after it wait, and it is refused when such a row was read before it. So that this does
 not happen, rows are planned only when the lead has been read to its end, as it is when the rows are there.
 """
 
@@ -41,7 +41,7 @@ def may_do_something(statement: DdlMessage) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A statement that was read and is not planned yet. `passed` are partitions that have come to a row behind it."""
+    """A statement that was read and is not planned yet. `passed` are partitions that have come to a row after it."""
 
     lead: str
     statement: DdlMessage
@@ -54,7 +54,7 @@ class _Waiting:
         return {f"{self.lead}.{table}" for table in tables}.union(*(known.topics.get(table, ()) for table in tables))
 
 
-def _first_behind(places: LogPositions, place: SourceLogPosition) -> int:
+def _first_after(places: LogPositions, place: SourceLogPosition) -> int:
     behind = places.at > place.at
     return int(np.argmax(behind)) if behind.any() and places.comparable(place) else len(behind)
 
@@ -161,7 +161,7 @@ class ReadOrder:
             return len(messages)
         places = self._places(part.topic, messages)
         self._check(part, messages, places)
-        firsts = [_first_behind(places, waiting.place) for waiting in holding]
+        firsts = [_first_after(places, waiting.place) for waiting in holding]
         count = min(firsts, default=len(messages))
         self._held[part.name] = [item for item, first in zip(holding, firsts, strict=True) if first == count]
         return count
@@ -191,7 +191,7 @@ class ReadOrder:
     def took(self, part: Pending, messages: Messages) -> None:
         """Note that these messages of a partition are planned."""
         if self._leads and part.topic not in self._leads and self._of_lead(part.topic):
-            # Behind a delete comes its tombstone, which tells no place.
+            # After a delete comes its tombstone, which tells no place.
             last = self._places(part.topic, messages.part(max(0, len(messages) - 2))).last()
             if last is not None:
                 self.reached[part.name] = last
@@ -234,7 +234,7 @@ class ReadOrder:
             if reached.log != waiting.place.log or 0 != reached.server != waiting.place.server != 0:
                 return f"rows of {part.topic} come from the log of another server"
             if reached.at > waiting.place.at:
-                return f"rows behind it were read before it, from {part.topic}-{part.partition}"
+                return f"rows after it were read before it, from {part.topic}-{part.partition}"
         return ""
 
     def note_carried_out(self, entry_at: tuple[str, int], known: HistoryState, parts: Parts) -> None:

@@ -208,7 +208,7 @@ class Partitions:
         self.assign()
 
     def postpone(self, part: Pending) -> None:
-        """Put messages behind that wait for other partitions: they take no room from them, and are read again later."""
+        """Put messages after that wait for other partitions: they take no room from them, and are read again later."""
         self.behind.add(part.name)
         part.forget()
         self.assign()

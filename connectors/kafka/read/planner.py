@@ -39,7 +39,7 @@ _DRAIN_S = 0.5
 class _Fit:
     """The number of a partition's messages that fit, and what the first one needs when none does.
 
-    `behind`: the first one is behind a statement that is to be carried out before it.
+    `behind`: the first one is after a statement that is to be carried out before it.
     """
 
     count: int
@@ -129,7 +129,7 @@ class TopicPlanner:
                 return end
 
     def plan_ahead(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
-        """The end of the batch behind the last one, which ends at `start`, before it is asked for.
+        """The end of the batch after the last one, which ends at `start`, before it is asked for.
 
         Nothing is written: `start` where the history would need another entry; what was read is there for `next` then.
         """

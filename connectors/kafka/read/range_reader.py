@@ -89,7 +89,7 @@ class RangeReader:
         yield from self._read_up_to(part, last)
 
     def _check_end(self, part: Pending, last: int) -> None:
-        """Leave out what was planned behind the end of a topic, as one that was recreated has. Raises OffsetLost."""
+        """Leave out what was planned after the end of a topic, as one that was recreated has. Raises OffsetLost."""
         if not part.at_end:
             return
         high = self._offset(startup.ends_of, part)

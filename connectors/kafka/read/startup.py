@@ -76,7 +76,7 @@ def _partitions(there: Mapping[str, int], options: KafkaSourceOptions) -> list[s
 
 
 def ends_of(cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
-    """The offset behind the last message of each partition, as of now."""
+    """The offset after the last message of each partition, as of now."""
     return {name: high for name, (_, high) in _watermarks(cluster, policy, consumer, names).items()}
 
 

@@ -79,7 +79,7 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
 
 
 def up_to_statement(group: TableGroup, reading: Reading) -> TableGroup:
-    """The group without what stands behind a statement about its table, whose columns may be others before it."""
+    """The group without what stands after a statement about its table, whose columns may be others before it."""
     stops = [
         item.message for item in reading.statements if may_do_something(item) and group.table in tables_of(item.changes)
     ]

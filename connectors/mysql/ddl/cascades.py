@@ -64,11 +64,11 @@ def declared_links(
                 else:
                     cursor.next()
         except Unreadable:
-            return  # a query behind the columns
+            return  # a query after the columns
 
 
 def _link(cursor: Cursor, child: TableId, parent: TableId) -> Link:
-    """The foreign key whose text goes on behind the name of the parent."""
+    """The foreign key whose text goes on after the name of the parent."""
     columns = cursor.names_in_brackets() if cursor.at_symbol("(") else _UNNAMED
     actions: dict[str, str] = {}
     while cursor.at_any("MATCH", "ON"):

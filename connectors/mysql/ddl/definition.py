@@ -301,8 +301,8 @@ class _Alteration:
         self.taken.add(column.name.lower())
         self.origins[column.name] = origin
         if position is not None and position.first:
-            behind_key = self.dialect.generated_keys and any(one.name == _GENERATED_KEY for one in self.columns[:1])
-            self.columns.insert(int(behind_key), column)
+            after_key = self.dialect.generated_keys and any(one.name == _GENERATED_KEY for one in self.columns[:1])
+            self.columns.insert(int(after_key), column)
         elif position is not None and position.after is not None:
             after = self._find(self.columns, position.after)
             if after is None:

@@ -84,7 +84,7 @@ def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
 
 
 def _follow(table: TableId, finals: dict[TableId, TableId], work: StatementWork) -> TableId:
-    """The name that events of a captured table go by behind the statement: the old one where it leaves the captured."""
+    """The name that events of a captured table go by after the statement: the old one where it leaves the captured."""
     target = finals.get(table, table)
     return target if work.captures(target) else table
 

@@ -20,7 +20,7 @@ from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, pars
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.places import whole_log
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.log.segment import Segment, gtids_behind
+from connectors.mysql.log.segment import Segment, gtids_after
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.log.sieve import begin_of
 from connectors.mysql.log.stream import OpenStream
@@ -119,7 +119,7 @@ def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: DeliveredPart) -> 
     return Rest(+delivered, +missing)
 
 
-def behind_delivered(
+def after_delivered(
     begin: MySqlOffset,
     inside: DeliveredPart,
     open_stream: OpenStream,
@@ -144,11 +144,11 @@ def behind_delivered(
     end = replace(
         begin,
         position=found.end,
-        gtids=gtids_behind(begin.gtids, [Segment(found.end.file, found.end.position, gtids=found.gtids)]),
+        gtids=gtids_after(begin.gtids, [Segment(found.end.file, found.end.position, gtids=found.gtids)]),
     )
     rest = rest_of(read(begin, end), sequence_of(begin.position.file, found.last), inside)
     if not rest.missing:
-        return end, f", behind its last transaction ({name}), which is delivered"
+        return end, f", after its last transaction ({name}), which is delivered"
     again = "" if not rest.delivered else f"; it comes again, as a whole: {_row_counts_text(rest.delivered)}"
     return begin, f"; of the transaction {name} are not delivered: {_row_counts_text(rest.missing)}{again}"
 

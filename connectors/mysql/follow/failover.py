@@ -82,7 +82,7 @@ def find_resume_point(
     late = GtidRange(before, done, mariadb=info.mariadb)
     if late.complete:
         return ResumePoint(first, done)
-    position, mixed = _behind_the_last(late, first, where, open_stream)
+    position, mixed = _after_last(late, first, where, open_stream)
     concerned = _concerned(mixed, first, position, info, open_stream, captures)
     if concerned:
         raise UnsupportedChange(
@@ -109,7 +109,7 @@ def _check_nothing_is_missing(done: str, before: str, at: LogPosition, where: st
         raise PositionLost(reason, where=where, hint=LOST_LOG_HINT)
 
 
-def _behind_the_last(
+def _after_last(
     late: GtidRange, first: LogPosition, where: str, open_stream: OpenStream
 ) -> tuple[LogPosition, list[Gtid]]:
     """Return the end of the last transaction of `late`, and the other transactions from `first` up to it."""

@@ -1,4 +1,4 @@
-"""The distance of a reader from the end of the server's log; queries the server now and then, only while behind."""
+"""The distance of a reader from the end of the server's log; queries the server now and then, only while after."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _NEAR = 16
 _OUTSIDE = events.FILE_HEADS - {events.FORMAT_DESCRIPTION}
 """Events at the start of a file, and MariaDB's checkpoint after a commit.
 
-The end of the log, and so the position of a snapshot, can be behind them, and the next transaction may come at any
+The end of the log, and so the position of a snapshot, can be after them, and the next transaction may come at any
 time.
 """
 

@@ -52,7 +52,7 @@ def _check_no_hole(connection: MySqlConnection, info: ServerInfo, done: str, bef
         again = beyond.minus(beyond.minus(GtidSet.parse(info.executed)))
     if again:
         raise SourceError(
-            f"the GTID set has a hole: {again} lie behind the first transaction it lacks and would be read again",
+            f"the GTID set has a hole: {again} lie after the first transaction it lacks and would be read again",
             where=where_of(connection),
             hint="give the set that was executed at one moment, as the server showed it",
         )

@@ -232,7 +232,7 @@ class Tail:
                 return end
 
     def _wait_for_server(self, error: SourceError, retry: RetryPolicy) -> bool:
-        """Wait a moment for a server that is down or behind, and note the reason for the user.
+        """Wait a moment for a server that is down or after, and note the reason for the user.
 
         False when the time is up.
         """

@@ -58,7 +58,7 @@ class Reread:
         if later:
             listed = ", ".join(sorted(map(str, later)))
             raise UnsupportedChange(
-                "a statement that changes it is not understood, and the log changes it once more behind that: nothing "
+                "a statement that changes it is not understood, and the log changes it once more after that: nothing "
                 "tells what it was in between",
                 where=f"{listed} at {at}",
                 hint="leave it out with tables.exclude until the log is read to its end, then take it in again: it is "

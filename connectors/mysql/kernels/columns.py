@@ -5,7 +5,7 @@ Every loop does one thing to many values that do not wait for each other, so a p
 outside what the walk has checked; writes are checked against their buffer's end.
 
 All arguments are addresses and numbers; records: see `ops`. In every loop: count: images; row: the first one's row;
-column: a COLUMN record; before: places, one per image, `skip` bytes before the value; behind: places behind the
+column: a COLUMN record; before: places, one per image, `skip` bytes before the value; behind: places after the
 value, equal to its own place where it is NULL; 0 where no value is. A NULL leaves a zero.
 """
 
@@ -145,7 +145,7 @@ def _datetimes(count: Int, row: Int, column: Int, before: Int, skip: Int, behind
 
 @kernel
 def _texts(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
-    """Bytes with a length field in front. Short ones are copied in one piece, with what lies behind them."""
+    """Bytes with a length field in front. Short ones are copied in one piece, with what lies after them."""
     skip += peek64(column + _NEED)
     offsets, data = peek64(column + _VALUES) + 4 * row + 4, peek64(column + _DATA)
     to, room = peek64(column + _DATA_AT), peek64(column + _DATA_END)

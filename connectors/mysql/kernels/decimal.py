@@ -131,7 +131,7 @@ def _digits(value: Int, count: Int, to: Int, started: Int) -> Int:
 def decimal_text(at: Int, lead: Int, whole: Int, fraction: Int, tail: Int, to: Int) -> Int:
     """Any precision up to 65: write `-12.340`, TEXT_ROOM long at most. The new place, or 0 when corrupt.
 
-    whole, fraction: groups of nine before and behind the point.
+    whole, fraction: groups of nine before and after the point.
     """
     negative = 1 if peek8(at) < 0x80 else 0
     flip = np.int64(1)

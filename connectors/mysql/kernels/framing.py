@@ -76,7 +76,7 @@ def index_events(
         framing: FILE, STREAM or PAYLOAD.
         cut: 4 where events end with a CRC-32, which is verified and cut off (not of control events: Python does those);
             0 where they do not.
-        state: int64[STATE_SIZE], read and updated; AT is left behind the last entry, or at what could not be read.
+        state: int64[STATE_SIZE], read and updated; AT is left after the last entry, or at what could not be read.
         start, end, kind, end_position, commit_ms, kinds: arrays of `capacity` entries to fill; see `ReceiveBuffer`.
     """
     data = address(buffer)

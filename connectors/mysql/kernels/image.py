@@ -49,7 +49,7 @@ def _date(op: Int, pos: Int, row: Int, c: Int, column: Int, context: Int) -> Int
 def decode_image(
     pos: Int, end: Int, row: Int, partial: Int, again: Int, columns: Int, layout: Int, context: Int
 ) -> Int:
-    """One row image at addresses pos..end to row `row`. Returns the address behind it, or minus the return code.
+    """One row image at addresses pos..end to row `row`. Returns the address after it, or minus the return code.
 
     partial: address of the bits that mark JSON values as lists of changes, or 0. again: 1 for the after image of an
     update, whose before image is the row before. layout: COLUMN records.

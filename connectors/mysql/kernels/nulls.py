@@ -36,7 +36,7 @@ def leave_zero(row: Int, column: Int) -> None:
 
 @kernel
 def set_null(row: Int, column: Int) -> None:
-    """Clear the validity bit, leave a zero behind it, count it."""
+    """Clear the validity bit, leave a zero in its place, count it."""
     valid = peek64(column + _VALID) + (row >> 3)
     poke8(valid, peek8(valid) & ~(1 << (row & 7)))
     poke64(column + _NULLS, peek64(column + _NULLS) + 1)

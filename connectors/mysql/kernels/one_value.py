@@ -217,7 +217,7 @@ def _bytes(at: Int, size: Int, pad: Int, column: Int) -> Int:
 
 @kernel
 def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
-    """A value of variable length. Returns the address behind it, or minus a code."""
+    """A value of variable length. Returns the address after it, or minus a code."""
     op = peek64(column + _OP)
     need = peek64(column + _NEED)
     at = pos

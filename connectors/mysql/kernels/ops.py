@@ -54,15 +54,15 @@ IMAGE: Final = _record(
 )
 """How one table's row images are walked, see `placing`.
 
-steps: STEP records; rest: bytes behind the last step; required: bits of the columns that are never NULL. where: WHERE
-records, one per column. places: room for (step_count + 1) times `stride` bytes: the places behind each step, of at most
+steps: STEP records; rest: bytes after the last step; required: bits of the columns that are never NULL. where: WHERE
+records, one per column. places: room for (step_count + 1) times `stride` bytes: the places after each step, of at most
 `most` images; no more are begun when these have enough_bytes. goal: a STATE record.
 """
 STEP: Final = _record("before", "width", "prefix", "nullable", "column")
 """A value whose size is not known beforehand: bytes between the step before and it, its size if fixed, else the size
 of its length field, whether it may be NULL, number of its column."""
 WHERE: Final = _record("step", "skip", "own", "nullable")
-"""Where a column's values are: `skip` bytes behind step number `step` (0: behind the NULL bitmap). own: 1 when the next
+"""Where a column's values are: `skip` bytes after step number `step` (0: after the NULL bitmap). own: 1 when the next
 step is the column's; nullable: 1 when it may be NULL, too.
 """
 HEAD: Final = _record("kinds", "sequences", "rows", "times", "ones_end", "zeros_end", "total")

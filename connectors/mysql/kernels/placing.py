@@ -1,7 +1,7 @@
 """Where the values of many row images lie: the first half of decoding rows column by column.
 
 An image is walked from one value of variable length, or that may be NULL, to the next: a step. What lies between two of
-them has the same size in every image. The places behind all steps are noted, `places[step, image]`, so that every value
+them has the same size in every image. The places after all steps are noted, `places[step, image]`, so that every value
 of a column is found from one of them, and the columns need no bounds check any more: the walk has made them all.
 
 Images: see `image`. All arguments are addresses and numbers; records: see `ops`.
@@ -57,7 +57,7 @@ def _nulls(at: Int, columns: Int, required: Int) -> Int:
 
 @kernel.inlined
 def _walk(pos: Int, end: Int, columns: Int, image: Int, places: Int) -> Int:
-    """Note the places of one image; the address behind it, or 0 when it does not fit its event."""
+    """Note the places of one image; the address after it, or 0 when it does not fit its event."""
     nulls = pos
     pos += (columns + 7) >> 3
     if pos > end:

@@ -73,7 +73,7 @@ def first_image(at: Int, end: Int, kind: Int, version2: Int, columns: Int) -> In
 
 @kernel
 def changes_end(at: Int, end: Int, json_columns: Int) -> Int:
-    """Address behind the value options and change bits of a PARTIAL_UPDATE_ROWS after image, 0 when corrupt."""
+    """Address after the value options and change bits of a PARTIAL_UPDATE_ROWS after image, 0 when corrupt."""
     options = _packed(at, end)
     if options < 0 or options > 1:
         return 0

@@ -1,7 +1,7 @@
 """First pass over a receive buffer: which table every rows event belongs to, without Python per event.
 
 A TABLE_MAP event announces a table under a number (its table id) for the rows events of one statement; every statement
-announces its tables again. Known announcements are kept as bytes, behind an open-addressing index, so that one costs a
+announces its tables again. Known announcements are kept as bytes, after an open-addressing index, so that one costs a
 comparison and perhaps a hash; an unknown one goes to Python. Table ids live until the statement's last rows event.
 
 All arguments are addresses and numbers; records: see `ops`.

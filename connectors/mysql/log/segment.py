@@ -119,11 +119,11 @@ class SegmentQueue:
 def end_offset(start: MySqlOffset, batch: Sequence[Segment]) -> MySqlOffset:
     """Return the offset at the end of a batch that began at `start`. `gtids` stays None if unknown at the start."""
     last = batch[-1]
-    done = gtids_behind(start.gtids, batch)
+    done = gtids_after(start.gtids, batch)
     return replace(start, position=LogPosition(last.file, last.position), gtids=done, schemas=last.schemas)
 
 
-def gtids_behind(done: str | None, segments: Sequence[Segment]) -> str | None:
+def gtids_after(done: str | None, segments: Sequence[Segment]) -> str | None:
     """Return the GTID set or position after segments, given `done` before them.
 
     None when it was None before, or once there were transactions without a GTID: then no set describes what is
@@ -196,7 +196,7 @@ def cuts_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOff
     cuts, first, done = list[Cut](), 0, start.gtids
     for cut in cut_points(planned, parallelism, LEAST_SPLIT_BYTES):
         last = next(index for index in range(first, len(planned)) if planned[index] is cut)
-        done, first = gtids_behind(done, planned[first : last + 1]), last + 1
+        done, first = gtids_after(done, planned[first : last + 1]), last + 1
         cuts.append((LogPosition(cut.file, cut.position), done))
     return cuts
 

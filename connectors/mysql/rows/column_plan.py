@@ -45,7 +45,7 @@ Op = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The step for a column's bytes behind the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
+    """The step for a column's bytes after the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
 
     `charset` is that of text, which is converted to UTF-8, or checked where it is that already.
     """

@@ -71,7 +71,7 @@ HASH = "DB_ROW_HASH_"
 
 
 def hidden_hashes(found: TableMapEvent, columns: int) -> int:
-    """Hidden columns behind the first `columns` of a MariaDB table: it keeps a BIGINT with a hash for each unique key
+    """Hidden columns after the first `columns` of a MariaDB table: it keeps a BIGINT with a hash for each unique key
     that is too long for an index (`UNIQUE (a_text)`), and logs it. 0 when what is there cannot be that."""
     types, names = found.types[columns:], found.names[columns:]
     hidden = all(code == codes.LONGLONG for code in types) and all(name.startswith(HASH) for name in names)

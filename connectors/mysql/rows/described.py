@@ -43,7 +43,7 @@ _BLOB_SIZES: Final = {1: "tiny", 2: "", 3: "medium", 4: "long"}
 
 
 def described(body: bytes, where: str) -> MySqlTable | None:
-    """The definition in a TABLE_MAP body (behind the table id); None when it carries no column names.
+    """The definition in a TABLE_MAP body (after the table id); None when it carries no column names.
 
     Raises CorruptLog when lengths do not add up or a column has a type that is not known.
     """

@@ -28,7 +28,7 @@ class ImagePlan:
         steps: ops.STEP[steps], the values of variable length and those that may be NULL.
         where: ops.WHERE[columns].
         required: uint8[(columns + 7) // 8], bits of the columns that are never NULL.
-        rest: bytes behind the last step.
+        rest: bytes after the last step.
     """
 
     steps: Any

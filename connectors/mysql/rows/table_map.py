@@ -92,7 +92,7 @@ class TableMapEvent:
 
 
 class ByteReader:
-    """Reads a byte string front to back; a read behind the end raises IndexError."""
+    """Reads a byte string front to back; a read after the end raises IndexError."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -123,7 +123,7 @@ class ByteReader:
 
 
 def parse_table_map(body: bytes, where: str) -> TableMapEvent:
-    """Read a TABLE_MAP event's body, from behind the 6-byte table id to its end without checksum.
+    """Read a TABLE_MAP event's body, from after the 6-byte table id to its end without checksum.
 
     Raises CorruptLog, with `where`, when lengths do not add up.
     """

@@ -84,7 +84,7 @@ class Schemas:
     def add(
         self, count: int, tables: Sequence[MySqlTable], captures: Captures, at: LogPosition, *before: SchemaEntry
     ) -> int:
-        """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
+        """Write tables as they are from `at` on after `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
         result = self.catalog(count, captures, DdlDialect(), 0).define(tables)
         return self._add(count, result, at, *before)
@@ -132,7 +132,7 @@ class Schemas:
         return [event for entry in self.history.entries(first, last) for event in self._events(entry)]
 
     def _events(self, entry: SchemaEntry) -> Iterator[SourceEvent]:
-        """The changes of an entry, each with what is uncertain behind it; then what is uncertain without a change, and
+        """The changes of an entry, each with what is uncertain after it; then what is uncertain without a change, and
         tables that got a name that is not captured."""
         uncertain, changed = entry.delta.uncertain, set[TableId]()
         for change, name in zip(entry.changes, _later_names(entry.changes), strict=True):
@@ -205,7 +205,7 @@ def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
 
 
 def _later_names(changes: Sequence[SchemaChange]) -> list[TableId]:
-    """The name behind all changes of the table of each."""
+    """The name after all changes of the table of each."""
     names, found = dict[TableId, TableId](), list[TableId]()
     for change in reversed(changes):
         if isinstance(change, RenameTable):

@@ -90,7 +90,7 @@ class Tracker:
         return touched
 
     def compare(self, at: LogPosition) -> bool:
-        """Compare all captured tables with the server's, before anything behind `at` is followed; what it has altered
+        """Compare all captured tables with the server's, before anything after `at` is followed; what it has altered
         without a word in its log is in the history then. False when `at` is too far behind to tell.
 
         Raises UnsupportedChange when such a table is not re-snapshotted for that, SourceError.

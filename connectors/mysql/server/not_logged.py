@@ -77,7 +77,7 @@ def badly_logged(info: ServerInfo, found: Mapping[TableId, MySqlTable]) -> Itera
     if names := _names_of(found, by_transaction):
         yield (
             f"{names} are versioned by transaction ids, so MariaDB logs their changes as statements, whatever "
-            "binlog_format is: all captured tables are re-snapshotted behind each, or the run stops",
+            "binlog_format is: all captured tables are re-snapshotted after each, or the run stops",
             FIX_TRANSACTION_IDS,
         )
 

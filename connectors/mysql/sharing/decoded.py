@@ -81,7 +81,7 @@ class SharedBlocks:
     def _file(self, part: LogRange, key: str, names: Sequence[str], decode: Decode) -> BlocksFile | None:
         """The range's file, written first where another run will want it; None when there is none."""
         found = self._open(key)
-        if found is not None or not self._runs.has_run_behind(_last_sequence(part), self._most // 2):
+        if found is not None or not self._runs.has_slower_run(_last_sequence(part), self._most // 2):
             return found
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

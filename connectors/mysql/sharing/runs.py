@@ -57,7 +57,7 @@ class Runs:
         """The other runs that have told something within `FRESH_S`."""
         return [run for run, age_s in self._read() if age_s <= FRESH_S]
 
-    def has_run_behind(self, sequence: int, most: int) -> bool:
+    def has_slower_run(self, sequence: int, most: int) -> bool:
         """Whether another run, however slow, is at a place up to `sequence` and at most so many bytes before it, or
         perhaps: places of two log files tell no distance."""
         least = sequence - most

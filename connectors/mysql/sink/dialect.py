@@ -268,7 +268,7 @@ class ServerDialect(Dialect[ServerType]):
         assert isinstance(old, ServerTable)
         parts = ["DROP PRIMARY KEY"] if old.key else []
         parts += [f"DROP COLUMN {quoted(column.name)}" for column in old.columns if new.column(column.name) is None]
-        # A key column may be AUTO_INCREMENT, which is not allowed outside of a key or behind its first column.
+        # A key column may be AUTO_INCREMENT, which is not allowed outside of a key or after its first column.
         parts += [
             f"MODIFY COLUMN {self._definition(column)}"
             for column in new.columns

@@ -8,7 +8,7 @@ one to one. Everything else:
 | BOOLEAN | tinyint(1) | |
 | STRING, JSON, BYTES | longtext, json, longblob | of any length; in a key VARCHAR and VARBINARY, which can be indexed |
 | TIMESTAMP, TIMESTAMP_LTZ, TIME | datetime(n), timestamp(n), time(n) | sessions are in UTC |
-| DECIMAL | decimal(p,s) | up to 65 digits, 30 of them behind the point |
+| DECIMAL | decimal(p,s) | up to 65 digits, 30 of them after the point |
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Layout of such a row (`org.apache.paimon.data.BinaryRow`): a header of null bits, 8 bytes for each field, then what does
 not fit into those. A column is a row of five numbers, `FIELDS` in order; there are no NULLs.
 
-| form | in the field's 8 bytes | behind them |
+| form | in the field's 8 bytes | after them |
 |---|---|---|
 | PLAIN | the value, little-endian, filled up with zeros | |
 | TRUTH | 0 or 1 | |
@@ -48,7 +48,7 @@ def hash_buckets(columns: Ints, rows: Int, buckets: Int, work: Int, found: Ints)
 
 @kernel
 def _write(column: Ints, row: Int, work: Int, at: Int, size: Int) -> Int:
-    """Write a field at `at`; returns the row's size behind it."""
+    """Write a field at `at`; returns the row's size after it."""
     form = column[_FORM]
     if form == TEXT:
         return _write_text(column, row, work, at, size)

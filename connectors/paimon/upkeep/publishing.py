@@ -34,7 +34,7 @@ def committer(catalog: Catalog, table: LakeTable, user: str) -> Any:
 
 
 def publish(catalog: Catalog, table: LakeTable, base: Any, snapshot: Any) -> bool:
-    """Publish a snapshot behind `base`; False when there is one already."""
+    """Publish a snapshot after `base`; False when there is one already."""
     with _publisher(catalog, table) as made:
         return bool(made.commit(base.uuid, snapshot, []))
 

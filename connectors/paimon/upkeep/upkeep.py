@@ -1,4 +1,4 @@
-"""Upkeep of a table, behind commits of the pipeline or all at once. Driver."""
+"""Upkeep of a table, after commits of the pipeline or all at once. Driver."""
 
 from __future__ import annotations
 

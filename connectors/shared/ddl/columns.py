@@ -158,7 +158,7 @@ def _one_value(cursor: Cursor, _: ColumnDefinition) -> _Fields:
 
 
 def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Fields:
-    """MariaDB writes the character set behind it."""
+    """MariaDB writes the character set after it."""
     if cursor.take_symbol("="):
         cursor.next()
     return {"type": replace(column.type, charset=parse_charset(cursor) or column.type.charset)}

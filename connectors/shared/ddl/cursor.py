@@ -151,7 +151,7 @@ class Cursor:
         return names
 
     def key_in_brackets(self) -> tuple[tuple[str, ...], str]:
-        """`names_in_brackets`, and the period behind them in MariaDB, `(a, p WITHOUT OVERLAPS)`, else an empty name."""
+        """`names_in_brackets`, and the period after them in MariaDB, `(a, p WITHOUT OVERLAPS)`, else an empty name."""
         self.expect_symbol("(")
         names = [self._key_part()]
         while self.take_symbol(","):

@@ -184,7 +184,7 @@ def _drop(cursor: Cursor) -> Statement:
 
 
 def _dropped(cursor: Cursor) -> tuple[TableId, ...]:
-    """The names behind DROP TABLE and its like, to the end."""
+    """The names after DROP TABLE and its like, to the end."""
     cursor.take("IF", "EXISTS")
     names = [cursor.table()]
     while cursor.take_symbol(","):

@@ -90,7 +90,7 @@ class LakeSinkOptions(SinkOptions):
         return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
 
     def properties_under(self, prefix: str) -> dict[str, str]:
-        """The properties that the file gives under a prefix, by their names behind it; no secret ones."""
+        """The properties that the file gives under a prefix, by their names after it; no secret ones."""
         return {key.removeprefix(prefix): str(text) for key, text in self.passed.items() if key.startswith(prefix)}
 
     def shown_secrets(self) -> dict[str, str]:

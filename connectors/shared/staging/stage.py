@@ -145,7 +145,7 @@ class _SegmentWriter:
 
 
 def refuse_null_keys(block: ChangeBlock) -> None:
-    """Raise SinkError for a row whose key is NULL, such as a zero date: a sink would do so only behind the decision."""
+    """Raise SinkError for a row whose key is NULL, such as a zero date: a sink would do so only after the decision."""
     for name in block.schema.primary_key:
         values = block.rows.column(_index(block, name))
         if values.null_count:

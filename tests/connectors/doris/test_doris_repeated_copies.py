@@ -23,7 +23,7 @@ from connectors.doris.sink import DorisSink
 def test_no_change_between_a_copy_and_its_repeat_is_left_out(
     mysql_server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each task dies behind its load, its batch several times more."""
+    """Each task dies after its load, its batch several times more."""
     database = mysql_server.new_database("least")
     mysql_server.execute(*FIFTY_ROWS, database=database)
     begun = set[tuple[int, int]]()

@@ -73,7 +73,7 @@ def rows(harness: IcebergHarness) -> list[str]:
 def around(
     harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch, call: Callable[[Callable[[], Any]], Any]
 ) -> Iterator[None]:
-    """The next commit of the catalog goes through `call`, those behind it as usual."""
+    """The next commit of the catalog goes through `call`, those after it as usual."""
     catalog = harness.catalog.open()
     real, calls = catalog.commit_table, []
 
@@ -183,7 +183,7 @@ def test_upkeep_leaves_no_file_that_nothing_names(tmp_path: Path, harness: Icebe
 def test_a_merge_beside_a_run_that_commits(
     harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch, meanwhile: Sequence[Any], left: Sequence[str]
 ) -> None:
-    """It is published behind commits of other rows, and recreated behind one that touches the merged rows."""
+    """It is published after commits of other rows, and recreated after one that touches the merged rows."""
     for batch in range(1, 4):
         before = "a" if batch == 1 else f"v{batch - 1}"
         commit(harness.sink(), batch, ("-U", 1, before), ("+U", 1, f"v{batch}"), ("+I", 100 + batch, "n"))

@@ -109,7 +109,7 @@ def test_a_partition_of_a_column_whose_name_has_other_letters(tmp_path: Path) ->
 
 
 def is_early(value: Any) -> bool:
-    """DuckDB 1.5 looks for what was before 1970 in the month and the day behind, and passes over its partition."""
+    """DuckDB 1.5 looks for what was before 1970 in the month and the day after, and passes over its partition."""
     return isinstance(value, datetime.datetime) and value.year < 1970
 
 

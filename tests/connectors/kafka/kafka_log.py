@@ -171,7 +171,7 @@ class Follower:
 
 
 def _plain(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows; where Python has no such date, behind the year 9999, dates and moments are numbers."""
+    """Rows; where Python has no such date, after the year 9999, dates and moments are numbers."""
     try:
         return list(rows.to_pylist())
     except OverflowError:

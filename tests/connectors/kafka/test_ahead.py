@@ -114,7 +114,7 @@ def test_a_batch_that_is_asked_for_again_is_the_same(tmp_path: Path, killed: boo
     ]
     assert rows == [{"id": number} for number in range(6)]
     again.at = begin
-    assert _next(again, _SIX) == first  # what was planned behind it is forgotten
+    assert _next(again, _SIX) == first  # what was planned after it is forgotten
     again.at = first
     assert _next(again, _SIX) == {**first, "schemas": first["schemas"] + 1, "t/0": 10}
 

@@ -37,7 +37,7 @@ def said(sql: str, begin: int) -> SourceStatement:
 
 
 def published(broker: KafkaServer, folder: Path, value_format: str, name: str, **options: Any) -> None:
-    """A run that dies twice: once before the batch of a schema change is decided, once right behind the decision."""
+    """A run that dies twice: once before the batch of a schema change is decided, once right after the decision."""
     items = [
         CreateTable(TABLE, OLD, statement=said("CREATE TABLE orders (id INT PRIMARY KEY)", 4)),
         block(TABLE, OLD, [("+I", {"id": 1})], sequence=10),

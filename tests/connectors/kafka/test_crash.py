@@ -50,7 +50,7 @@ class Log:
 def test_readers_see_each_change_once_and_in_order(
     kafka_broker: KafkaServer, tmp_path: Path, dies_at: tuple[int, int | None], cores: tuple[int, int]
 ) -> None:
-    """The run dies in task `dies_at[0]` of the second batch, behind that many rows, or behind its commit (None)."""
+    """The run dies in task `dies_at[0]` of the second batch, after that many rows, or after its commit (None)."""
     log, table, pipeline = Log(), TableId("", kafka_broker.new_name("log")), kafka_broker.new_name("p")
     kafka_broker.create(str(table), partitions=3)
     options = KafkaSinkOptions.model_validate({"type": "kafka", "properties.bootstrap.servers": kafka_broker.bootstrap})

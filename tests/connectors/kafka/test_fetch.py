@@ -180,7 +180,7 @@ def test_a_message_larger_than_what_is_fetched_at_once_is_read(kafka_broker: Kaf
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give memory back by themselves")
 def test_memory_that_is_freed_in_a_place_of_its_own_goes_back_to_the_system() -> None:
     kept = [b"x" * (100_000 + number) for number in range(600)]
-    last = b"x" * 100_000  # behind them: the system gets nothing back by itself
+    last = b"x" * 100_000  # after them: the system gets nothing back by itself
     before = _anonymous_mb()
     kept.clear()
     give_back_memory()

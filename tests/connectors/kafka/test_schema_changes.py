@@ -156,7 +156,7 @@ def test_a_statement_that_comes_behind_rows_of_later_places_is_told(tmp_path: Pa
     assert followed(found) == [[]]
     assert found.counts == {"ddl-not-carried-out srv": 1}
     assert found.notices == (
-        "srv-0@0: the sink is not changed by this statement (rows behind it were read before it, from "
+        "srv-0@0: the sink is not changed by this statement (rows after it were read before it, from "
         f"{TABLE}-0): drop table orders",
     )
 

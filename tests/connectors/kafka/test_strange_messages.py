@@ -91,7 +91,7 @@ def test_a_vector_with_something_else_in_it_is_left_out_and_no_other(tmp_path: P
 
 
 def test_a_first_row_without_its_key_before_a_statement_is_named_or_left_out(tmp_path: Path) -> None:
-    """Behind the statement there are rows with the key; the table before it has only this one."""
+    """After the statement there are rows with the key; the table before it has only this one."""
 
     def row(**data: int) -> dict[str, Any]:
         return {"database": "s", "table": "t", "type": "insert", "ts": 1, "primary_key_columns": ["id"], "data": data}

@@ -1,7 +1,7 @@
 """Damages recorded events and decodes them between guard pages: `python fuzz_rows.py SEED ROUNDS`.
 
 The log's bytes end (or begin) at a page that cannot be read, arenas end at one: a kernel that leaves its buffer kills
-this process. Every log is decoded twice: row by row, and column by column, for which there have to be bytes behind its
+this process. Every log is decoded twice: row by row, and column by column, for which there have to be bytes after its
 last event; both have to give the same. Prints how many rounds gave rows and how many gave an error; any error but a
 SourceError ends it.
 """
@@ -36,7 +36,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Guarded:
-    """Memory of `size` bytes with a page before it and one behind it that nobody may touch."""
+    """Memory of `size` bytes with a page before it and one after it that nobody may touch."""
 
     def __init__(self, size: int, *, at_start: bool = False) -> None:
         self.size, page = size, mmap.PAGESIZE

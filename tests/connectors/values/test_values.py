@@ -139,7 +139,7 @@ WRONG: list[tuple[Any, str]] = [
         {"change": "add.column", "table": "shop.orders", "column": {"name": "id", "type": "INT"}},
         "a schema change does not fit the table: column id cannot be added, it exists",
     ),
-    (image("+U", 1), "a +U comes right behind the -U of the same row"),
+    (image("+U", 1), "a +U comes right after the -U of the same row"),
     (image("-U", 1), "a -U is followed by the +U of the same row"),
     ({**CREATE, "schema": {"columns": []}}, "a table has at least one column"),
     (
@@ -173,7 +173,7 @@ def test_a_wrong_line_is_named_with_its_file_and_number(tmp_path: Path, line: An
 def test_a_row_before_its_table_is_told_the_lines_that_do() -> None:
     with pytest.raises(SourceError, match="create it first") as refused:
         source(image("+I", 1)).tables()
-    lines = refused.value.hint.removeprefix("write lines such as ").split(" and, behind it, ")
+    lines = refused.value.hint.removeprefix("write lines such as ").split(" and, after it, ")
     assert ORDERS in source(*map(json.loads, lines)).tables()
 
 

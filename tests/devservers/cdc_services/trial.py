@@ -37,7 +37,7 @@ def say(text: str) -> None:
 def started(
     name: str, port: int, start: Callable[[], Server], last_words: Callable[[Server], str] | None = None
 ) -> Iterator[Server]:
-    """A server that `start` starts on a port, 0 for a free one; it is closed behind the block.
+    """A server that `start` starts on a port, 0 for a free one; it is closed after the block.
 
     `last_words` are said of one that has ended by itself. Raises SourceUnavailable where the port is in use or it does
     not start.

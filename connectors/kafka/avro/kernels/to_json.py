@@ -41,7 +41,7 @@ _U1, _U7, _U63, _LOW7, _U0 = np.uint64(1), np.uint64(7), np.uint64(63), np.uint6
 
 @kernel
 def number(at: Int, stop: Int) -> Pair:
-    """A number of variable length, and the address behind it; BAD there when it has no end."""
+    """A number of variable length, and the address after it; BAD there when it has no end."""
     bits, shift = _U0, _U0
     while at < stop and shift <= _U63:
         byte = np.uint64(peek8(at))
@@ -85,7 +85,7 @@ def _double(bits: Word, to: Int) -> Int:
 
 @kernel
 def _sized(kind: Int, at: Int, size: Int, to: Int, limit: Int) -> Int:
-    """Bytes or text in quotes; the address behind them, or FULL."""
+    """Bytes or text in quotes; the address after them, or FULL."""
     if limit - to < _ROOM + (6 * size if kind == TEXT else size // 3 * 4):
         return FULL
     poke8(to, _QUOTE)
@@ -96,7 +96,7 @@ def _sized(kind: Int, at: Int, size: Int, to: Int, limit: Int) -> Int:
 
 @kernel
 def _scalar(children: Int, names: Int, node: Int, at: Int, stop: Int, to: Int, limit: Int) -> Pair:
-    """A value that holds no others: the addresses behind it and behind its text, or BAD or FULL for both."""
+    """A value that holds no others: the addresses after it and after its text, or BAD or FULL for both."""
     kind = peek64(node)
     if limit - to < _ROOM:
         return FULL, FULL
@@ -157,7 +157,7 @@ def _branch(nodes: Int, children: Int, node: Int, at: Int, stop: Int) -> Pair:
 
 @kernel
 def _begin(children: Int, node: Int, frame: Int, to: Int) -> Int:
-    """Open a record, list or map; the address behind its bracket."""
+    """Open a record, list or map; the address after its bracket."""
     kind, first = peek64(node), children + _ROW_BYTES * peek64(node + _FIRST)
     poke64(frame + _KIND, kind)
     poke64(frame + _NEXT, first)
@@ -170,7 +170,7 @@ def _begin(children: Int, node: Int, frame: Int, to: Int) -> Int:
 
 @kernel
 def _items(frame: Int, at: Int, stop: Int) -> Int:
-    """Read how many items the next block has; the address behind that, or BAD."""
+    """Read how many items the next block has; the address after that, or BAD."""
     count, at = number(at, stop)
     if at > 0 and count < 0:
         count = -count
@@ -235,7 +235,7 @@ def _member(nodes: Int, children: Int, names: Int, frame: Int, at: Int, stop: In
 
 @kernel
 def _text(nodes: Int, children: Int, names: Int, at: Int, stop: Int, to: Int, limit: Int, frames: Int) -> Int:
-    """One message, from its body; the address behind its text, BAD or FULL."""
+    """One message, from its body; the address after its text, BAD or FULL."""
     depth = 0
     node, at = _branch(nodes, children, nodes, at, stop)
     while at >= 0:
@@ -266,7 +266,7 @@ def json_texts(
     nodes: Int, children: Int, names: Int, base: Int, begins: Ints, ends: Ints, first: Int, out: Int, used: Int,
     room: Int, text_begins: Ints, text_ends: Ints, frames: Int,
 ) -> Int:  # fmt: skip
-    """Write messages from number `first` on to `out`, behind the `used` bytes there; how many could be.
+    """Write messages from number `first` on to `out`, after the `used` bytes there; how many could be.
 
     begins, ends: int[n], where bodies are from `base` on; text_begins, text_ends: where the texts are from `out` on,
     -1 for bytes that are none of the schema. nodes, children, names and frames, int64[DEEPEST, FRAME], are addresses.

@@ -40,7 +40,7 @@ _U0, _U1, _U7, _U63, _MORE = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64
 
 @kernel
 def number(value: Int, to: Int) -> Int:
-    """A number of variable length; the address behind it."""
+    """A number of variable length; the address after it."""
     rest = (np.uint64(value) << _U1) ^ (_U0 - (np.uint64(value) >> _U63))
     while rest >= _MORE:
         poke8(to, np.int64(rest & (_MORE - _U1) | _MORE))
@@ -52,7 +52,7 @@ def number(value: Int, to: Int) -> Int:
 
 @kernel
 def _backwards(at: Int, size: Int, to: Int) -> Int:
-    """Bytes from the last to the first, behind their size."""
+    """Bytes from the last to the first, after their size."""
     to = number(size, to)
     for i in range(size):
         poke8(to + i, peek8(at + size - 1 - i))
@@ -166,7 +166,7 @@ def column_value(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def record(first: Int, last: Int, row: Int, to: Int) -> Int:
-    """The columns of a row, one behind the other."""
+    """The columns of a row, one after the other."""
     for column in range(first, last, COLUMN_BYTES):
         to = column_value(column, row, to)
     return to

@@ -21,8 +21,8 @@ from connectors.shared.kernels.memory import move, peek8, peek64, poke8, poke32,
 LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE, SHARED, AVRO_IMAGE, AVRO_RECORD, AVRO_VALUE = range(11)
 """Parts of a text. ROW: an object of all columns. VALUE: of the message, not of a row. CHANGED: a list of one object,
 of the before image's values that the after image has not; null unless there are both. OLD: the same object as the
-member `old` behind a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces.
-WHOLE: a list of the before image as one object; null unless there are both. SHARED: the `first` parts behind it are the
+member `old` after a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces.
+WHOLE: a list of the before image as one object; null unless there are both. SHARED: the `first` parts after it are the
 same for all messages of one event, and are written once for those that stand together. AVRO_IMAGE, AVRO_RECORD,
 AVRO_VALUE: a row, which may be none or not, and a value of the message, in Avro's binary encoding."""
 

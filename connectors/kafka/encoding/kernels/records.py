@@ -54,7 +54,7 @@ def write_records(
 
 @kernel
 def _item(name: Int, at: Int, end: Int) -> Int:
-    """Write the pickle operations around a text that begins seven bytes behind `at`."""
+    """Write the pickle operations around a text that begins seven bytes after `at`."""
     poke16(at, name)
     poke8(at + 2, _BYTES)
     poke32(at + 3, end - at - 7)

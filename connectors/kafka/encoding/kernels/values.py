@@ -119,7 +119,7 @@ def bare_text(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def _with_point(begin: Int, end: Int) -> Int:
-    """`7` as `7.0`, as Java writes it, for readers that tell types by values. The position behind it."""
+    """`7` as `7.0`, as Java writes it, for readers that tell types by values. The position after it."""
     for at in range(begin, end):
         byte = peek8(at)
         if byte != 45 and (byte < 48 or byte > 57):
@@ -227,7 +227,7 @@ def _unsigned_bytes(at: Int, to: Int) -> Int:
         size -= 1
     if peek8(at + size - 1) < 128:
         return base64_text(at + size - 1, size, -1, to)
-    # The number is copied behind the text, with the zero byte that it needs.
+    # The number is copied after the text, with the zero byte that it needs.
     scratch = to + 32
     move(scratch, at, size)
     poke8(scratch + size, 0)

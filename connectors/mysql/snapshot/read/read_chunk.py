@@ -99,7 +99,7 @@ def _rows(
     for batch in _last_images(window, opener.chunk.columns, inside):
         yield _as_block(table, reader.schema, batch, sequence, number, view.opened_ms)
         number, rows = number + batch.num_rows, rows + batch.num_rows
-    return opener.report(opened.sessions, at, done=True, rows=rows, gtids=window.gtids_behind(view.gtids))
+    return opener.report(opened.sessions, at, done=True, rows=rows, gtids=window.gtids_after(view.gtids))
 
 
 def _packets(opened: OpenedView, table: str) -> Iterator[RowPackets]:

@@ -31,7 +31,7 @@ BUFFER_BYTES: Final = 1 << 20
 CAPACITY: Final = 1 << 16
 """Maximum rows returned at once."""
 _SLACK: Final = 64
-"""Bytes behind the buffer that kernels may read but never use."""
+"""Bytes after the buffer that kernels may read but never use."""
 _DRIVER_BUFFER: Final = 64 << 10
 """More than the driver's own reader holds, less than one of our buffers."""
 _UNSIGNED: Final = 32
@@ -62,7 +62,7 @@ class RowPackets:
     """Rows as bytes: row n is `buffer[starts[n]:ends[n]]`. Valid until the next call of `ResultStream.read`.
 
     Attributes:
-        buffer: uint8; readable for 64 bytes behind the last row.
+        buffer: uint8; readable for 64 bytes after the last row.
         starts, ends: int64; the first `count` entries are valid.
         count: rows.
     """

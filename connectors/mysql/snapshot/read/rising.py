@@ -29,7 +29,7 @@ class Rising:
         """Yield a chunk's blocks. Raises SourceUnavailable when the view is from before `least`.
 
         MariaDB sends a transaction to readers of its log a moment before views show it; such a view is one transaction
-        behind.
+        after.
         """
         shift = 0
         crash_point("before-chunk", number)

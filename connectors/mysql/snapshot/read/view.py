@@ -102,7 +102,7 @@ def open_view(
     query(sessions.reader, f"START TRANSACTION WITH CONSISTENT SNAPSHOT{'' if old else ', READ ONLY'}")
     opened_ms = int(clock() * 1000)
     if sessions.info.mariadb:
-        low = high = behind_checkpoints(_snapshot_position(sessions), sessions.events_from, is_old)
+        low = high = past_checkpoints(_snapshot_position(sessions), sessions.events_from, is_old)
         gtids = sessions.gtids_at(high)
     else:
         high = sessions.end_of_log()
@@ -188,7 +188,7 @@ def _snapshot_position(sessions: ChunkSessions) -> LogPosition:
     return LogPosition(file, int(position))
 
 
-def behind_checkpoints(
+def past_checkpoints(
     at: LogPosition,
     events_from: Callable[[LogPosition], Sequence[tuple[str, int]]],
     is_old: Callable[[LogPosition], bool],

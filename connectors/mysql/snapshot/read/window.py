@@ -84,7 +84,7 @@ class Window:
                 for name, values in zip(self.key, columns, strict=True)
             ]
 
-    def gtids_behind(self, gtids: str | None) -> str | None:
+    def gtids_after(self, gtids: str | None) -> str | None:
         """Return the transactions committed at the window's end, given those at its start."""
         if gtids is None or not self.gtids:
             return gtids

@@ -95,7 +95,7 @@ def decimal_text(at: Int, scale: Int, to: Int) -> Int:
 
 @kernel
 def _wide_text(low: Word, high: Word, scale: Int, to: Int) -> Int:
-    """Decimal text as `decimal_text` for any magnitude; the digits are first written behind the place of the text."""
+    """Decimal text as `decimal_text` for any magnitude; the digits are first written after the place of the text."""
     digits = to + _SCRATCH_OFFSET
     _all_digits(low, high, digits)
     first = digits

@@ -61,7 +61,7 @@ def _begins_inside(src: Bytes, offsets: Ints, end: Int) -> Bool:
 
 @kernel
 def _words(before: Ints, words: Ints) -> tuple[Word, Word]:
-    """Bits where a byte of `words` is wrong behind the three before it, and bits of bytes that are not ASCII."""
+    """Bits where a byte of `words` is wrong after the three before it, and bits of bytes that are not ASCII."""
     wrong, high = np.uint64(0), np.uint64(0)
     for k in range(words.size):
         byte, previous = words[k], before[k]

@@ -109,7 +109,7 @@ def test_a_planned_batch_gives_the_same_rows_on_the_other_server(shop: Shop) -> 
         assert all(left < right for left, right in pairwise(places([again])))
         if batch.blocks:
             assert places([again])[-1][0] <= places([batch])[-1][0], (
-                "parts of the batch behind it may be the old server's"
+                "parts of the batch after it may be the old server's"
             )
 
 

@@ -187,7 +187,7 @@ def test_a_bounded_follower_ends_behind_its_position(end: list[Step]) -> None:
 
 
 def unread() -> Step:
-    return AssertionError("read on behind the end")
+    return AssertionError("read on after the end")
 
 
 def test_a_bounded_follower_at_its_end_reads_nothing() -> None:

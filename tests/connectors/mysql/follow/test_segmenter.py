@@ -165,7 +165,7 @@ def test_statements_about_other_tables_do_not_cut() -> None:
 
 
 def test_a_piece_counts_only_the_history_up_to_its_own_end() -> None:
-    # A restart behind the first piece reads the statement again, so it must not be in the history already.
+    # A restart after the first piece reads the statement again, so it must not be in the history already.
     size = SEGMENT_BYTES * 2 // 3
     script = [*insert(1, "shop.t", size=size), seen(2), sql("ALTER else.x"), *insert(3, "shop.t", size=size)]
     script = [*script, *insert(4, "shop.t"), seen(5), sql("ALTER else.x")]
@@ -228,7 +228,7 @@ def test_create_select_of_mariadb_is_one_transaction() -> None:
 
 
 def test_the_end_of_the_log_is_behind_a_checkpoint_of_mariadb() -> None:
-    """The server notes it behind a commit, whenever it likes: snapshots that stand there wait for no other commit."""
+    """The server notes it after a commit, whenever it likes: snapshots that stand there wait for no other commit."""
     checkpoint: Event = (events.MARIADB_BINLOG_CHECKPOINT, bytes(4))
     script = [mariadb(1), table_map(1, "shop.t"), rows(1), XID, checkpoint]
     commit, end = planned(*script)
@@ -238,7 +238,7 @@ def test_the_end_of_the_log_is_behind_a_checkpoint_of_mariadb() -> None:
 
 @pytest.mark.parametrize("cut", [pieces, lambda whole: [whole]])
 def test_the_end_of_the_log_is_behind_the_head_of_a_file(cut: Any) -> None:
-    """Where nothing is written after it, as behind FLUSH LOGS or a restart: snapshots that stand there are done."""
+    """Where nothing is written after it, as after FLUSH LOGS or a restart: snapshots that stand there are done."""
     before, head = (
         chunk(insert(1, "shop.t")),
         chunk([(events.STOP, b""), (events.PREVIOUS_GTIDS, bytes(8))], "binlog.000002"),

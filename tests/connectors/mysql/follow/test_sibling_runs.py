@@ -114,4 +114,4 @@ def test_runs_that_cannot_tell_are_alone(tmp_path: Path) -> None:
     runs = Runs(Siblings(tmp_path, "one", 2))
     runs.report(SharingRun(4))
     assert runs.live_runs() == []
-    assert not runs.has_run_behind(100, 100)
+    assert not runs.has_slower_run(100, 100)

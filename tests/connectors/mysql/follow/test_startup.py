@@ -231,7 +231,7 @@ def test_a_gtid_set_with_a_hole_is_refused(server_factory: ServerFactory, tmp_pa
     shop = Shop(server_factory("mysql"), tmp_path)
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)", *(f"INSERT INTO t VALUES ({number})" for number in range(3, 8)))
     uuid = uuid_of(shop)  # 1 and 2 created the database and the table
-    with pytest.raises(SourceError, match=rf"the GTID set has a hole: {uuid}:5-6 lie behind"):
+    with pytest.raises(SourceError, match=rf"the GTID set has a hole: {uuid}:5-6 lie after"):
         shop.source("specific-offset", specific_offset__gtid_set=f"{uuid}:1-3:5-6").initial_offset()
     foreign = "11111111-2222-3333-4444-555555555555:1-9"  # another server's are no holes
     assert shop.ids("specific-offset", specific_offset__gtid_set=f"{foreign},{uuid}:1-4") != []
@@ -244,8 +244,8 @@ def test_a_gtid_position_that_other_domains_have_passed_is_refused(
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)")
     done = MariaDbGtid.parse(shop.executed())
     shop.run("INSERT INTO t VALUES (1)", "SET gtid_domain_id = 7", "INSERT INTO t VALUES (2)")
-    behind = done.add(7, 1, 1)  # domain 0 stands before the first insert, domain 7 behind the second
-    with pytest.raises(SourceError, match="the GTID set has a hole: 7-1-1 lie behind"):
+    behind = done.add(7, 1, 1)  # domain 0 stands before the first insert, domain 7 after the second
+    with pytest.raises(SourceError, match="the GTID set has a hole: 7-1-1 lie after"):
         shop.source("specific-offset", specific_offset__gtid_set=str(behind)).initial_offset()
     assert shop.ids("specific-offset", specific_offset__gtid_set=str(done)) == [1, 2]
 

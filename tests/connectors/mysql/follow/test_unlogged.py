@@ -253,7 +253,7 @@ def test_columns_that_change_places_under_a_running_pipeline(
         live.until(holds((1, 10, 20), (2, 10, 20), (3, 10, 20)))
         any_server.execute(
             "ALTER TABLE t ADD c INT", "SET sql_log_bin = 0", "ALTER TABLE t MODIFY a INT AFTER id", database=database
-        )  # right behind one that is in the log
+        )  # right after one that is in the log
         any_server.execute("INSERT INTO t (id, a, b) VALUES (4, 10, 20)", database=database)
         live.until(holds((1, 10, 20), (2, 10, 20), (3, 10, 20), (4, 10, 20)))
     finally:

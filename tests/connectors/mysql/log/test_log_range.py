@@ -185,7 +185,7 @@ def test_a_real_log_read_with_cuts_after_every_event_is_the_same(flavor: str, se
     again = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), open_broken, Waits().policy))
 
     def untimed(chunks: Iterable[ReceiveBuffer]) -> list[tuple[object, ...]]:
-        # Behind the transaction's GTID event its commit time is not known: the event's own second stands in.
+        # After the transaction's GTID event its commit time is not known: the event's own second stands in.
         control = (events.FORMAT_DESCRIPTION, events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST)
         return [(*entry[:3], *entry[4:]) for entry in flat(chunks) if entry[2] not in control]
 
@@ -194,7 +194,7 @@ def test_a_real_log_read_with_cuts_after_every_event_is_the_same(flavor: str, se
 
 
 class OneEvent:
-    """A stream that breaks behind its first event."""
+    """A stream that breaks after its first event."""
 
     def __init__(self, stream: BinlogStream) -> None:
         self._stream, self._left = stream, 1

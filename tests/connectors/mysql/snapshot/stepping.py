@@ -83,7 +83,7 @@ class Steps:
         self.batch += 1
 
     def plan_to_the_end(self, server: MySqlServer) -> Offset:
-        """A batch up to the present end of the server's log, or behind a checkpoint that it has noted since."""
+        """A batch up to the present end of the server's log, or after a checkpoint that it has noted since."""
         last = end_of_log(server)
         deadline = time.monotonic() + TIMEOUT_S
         while True:
@@ -110,7 +110,7 @@ class Steps:
             blocks = source.read(split, lambda reason, number: None, reports.append)
             prepared += self.sink.prepare(TaskAttempt(self.batch, split.index, attempt=0), self._routed(blocks))
         self.reports = json.loads(json.dumps(reports))
-        for _ in range(2):  # as after a crash behind the decision
+        for _ in range(2):  # as after a crash after the decision
             self.source.store_reports(self.reports)
         handles = [Prepared(**{**asdict(handle), "table": handle.table}) for handle in prepared]
         self.sink.commit(self.batch, handles)

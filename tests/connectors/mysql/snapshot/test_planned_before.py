@@ -78,7 +78,7 @@ def edited(steps: Steps, server: MySqlServer, name: str) -> Meanwhile:
         steps._options[key] = text.format(database=steps.database)
     steps.started_on(server)
     steps.read(end, splits=splits)
-    server.execute("INSERT INTO u VALUES (9999, 'behind')", database=steps.database)
+    server.execute("INSERT INTO u VALUES (9999, 'after')", database=steps.database)
     return found
 
 

@@ -200,7 +200,7 @@ def test_an_order_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
     steps.source.stop()
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["in the first snapshot", "behind it"])
+@pytest.mark.parametrize("whole", [False, True], ids=["in the first snapshot", "after it"])
 def test_a_request_that_waits_goes_with_a_table_that_is_renamed(
     any_server: MySqlServer, tmp_path: Path, whole: bool
 ) -> None:

@@ -110,7 +110,7 @@ def test_a_log_around_a_chunk_that_is_read_on_the_replica(pair: Replication, tmp
         steps.read(end)
     change = "UPDATE a SET note = REPEAT('x', 5000) WHERE id < 10"
     pair.primary.execute(change, database=database)
-    steps.read(end)  # the chunk is read behind this change, which is in the next batch
+    steps.read(end)  # the chunk is read after this change, which is in the next batch
     pair.primary.execute("UPDATE a SET note = 'last' WHERE id < 5", "DELETE FROM a WHERE id = 7", database=database)
     end = steps.plan_to_the_end(pair.primary)
     pair.caught_up()

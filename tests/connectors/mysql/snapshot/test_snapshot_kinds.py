@@ -65,7 +65,7 @@ def test_rows_that_change_while_a_chunk_is_read_may_come_twice_without_backfill(
 
     def late(*args: Any, **fields: Any) -> Any:
         view = opened(*args, **fields)
-        if len(changed) < 3:  # behind the view
+        if len(changed) < 3:  # after the view
             changed.append(len(changed))
             shop.run(
                 f"UPDATE t SET name = 'late {len(changed)}' WHERE id % 100 = {len(changed)}", "DELETE FROM t LIMIT 1"

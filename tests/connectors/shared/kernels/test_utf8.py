@@ -25,7 +25,7 @@ def is_text(value: bytes) -> bool:
 
 
 def column(values: list[bytes | None], before: bytes = b"") -> pa.StringArray:
-    """The values as if they were text, behind so many bytes of another value."""
+    """The values as if they were text, after so many bytes of another value."""
     return pa.array([before, *values], pa.binary()).view(pa.string())[1:]
 
 
@@ -53,7 +53,7 @@ def test_characters_that_are_cut_or_run_into_the_next_value() -> None:
 
     halves = ["größe".encode()[:3], "größe".encode()[3:]]
     assert is_text(b"".join(halves))
-    assert not well_formed(column([*halves, b"a longer value behind them"]))
+    assert not well_formed(column([*halves, b"a longer value after them"]))
 
 
 def test_bytes_below_a_null_do_not_count() -> None:

@@ -58,7 +58,7 @@ def test_the_longest_text_of_every_type_has_room(kind: str, target: TargetKind, 
         text = DelimitedEncoder(schema, table, DORIS).encode(batch, np.full(ROWS, delete, np.uint8))
         assert isinstance(text.obj, np.ndarray)
         spare = text.obj.nbytes - len(text)
-        assert spare >= 96, f"the last value may work behind its text ({given}, {nullable}, {delete})"
+        assert spare >= 96, f"the last value may work after its text ({given}, {nullable}, {delete})"
 
 
 def texts(column: pa.Array, kind: str) -> list[str]:

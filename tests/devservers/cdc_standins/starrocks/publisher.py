@@ -1,6 +1,6 @@
 """Making committed transactions visible, in the order of their commits within a table, in threads of its own.
 
-What is ready at the same moment is written together: whoever comes first writes for all that wait behind it.
+What is ready at the same moment is written together: whoever comes first writes for all that wait after it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Publisher:
         self._writing = threading.Lock()
 
     def submit(self, transaction: Transaction) -> threading.Event:
-        """Queue a committed transaction behind the others of its table."""
+        """Queue a committed transaction after the others of its table."""
         done = threading.Event()
         with self._lock:
             queue = self._waiting.get(transaction.table_id)

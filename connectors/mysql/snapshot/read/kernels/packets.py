@@ -34,7 +34,7 @@ def _shift(to: Int, source: Int, size: Int) -> None:
 
 @kernel
 def _join(begin: Int, limit: Int, state: Int) -> Int:
-    """Join the parts of a long packet at address `begin` behind its first header.
+    """Join the parts of a long packet at address `begin` after its first header.
 
     Returns the length of the joined packet and sets AT to the address after the last part; -1 when it is incomplete, -2
     when the parts are out of sequence.

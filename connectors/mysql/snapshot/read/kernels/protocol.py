@@ -49,7 +49,7 @@ SPLIT_STATE: Final = 3
 
 GOING: Final = 0
 END: Final = 1
-"""An end-of-result packet; AT is behind it."""
+"""An end-of-result packet; AT is after it."""
 REFUSED: Final = 2
 """An error packet; AT is at it."""
 NO_PACKET: Final = 3

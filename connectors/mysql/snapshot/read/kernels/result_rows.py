@@ -1,7 +1,7 @@
 """The row reader: converts rows of a binary protocol result set to column buffers, with no Python per row or value.
 
 A row is a zero byte, a bitmap of its NULLs that begins with two unused bits, then the values without gaps: numbers in
-their own size, everything else behind its length (MySQL "Binary Protocol Resultset Row"). Every read is checked against
+their own size, everything else after its length (MySQL "Binary Protocol Resultset Row"). Every read is checked against
 the row's end, every write against its buffer's. All arguments are addresses and numbers; records: see `ops` and
 `protocol`.
 """
@@ -148,7 +148,7 @@ def _varying(op: Int, at: Int, size: Int, row: Int, column: Int) -> Int:
 
 @kernel
 def _sized(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> Int:
-    """Read a value behind its length. Returns a code."""
+    """Read a value after its length. Returns a code."""
     if op < protocol.BIT:
         return _stamp(op, at, size, row, column, strict)
     if op >= protocol.BYTES:
@@ -255,9 +255,9 @@ def read_rows(
     strict: Int,
     state: Int,
 ) -> Int:
-    """Read rows `first` up to `last` of `starts`, `ends` into an open arena, behind its existing rows.
+    """Read rows `first` up to `last` of `starts`, `ends` into an open arena, after its existing rows.
 
-    source: address of the buffer, readable for 64 bytes behind the last row. layout: COLUMN records; head: a HEAD
+    source: address of the buffer, readable for 64 bytes after the last row. layout: COLUMN records; head: a HEAD
     record; capacity: rows that fit. sequence, time: the same for every row; number: of the arena's first row. strict: 1
     when an invalid date is a fault.
 

@@ -2,7 +2,7 @@
 
 Formats: MySQL "Binary Protocol Value": a date is year (2), month, day; a moment adds hour, minute, second and
 microseconds (4); a time is sign, days (4), hour, minute, second, microseconds (4). Trailing zero parts are omitted, as
-the length shows. at: address behind the length; size: the length.
+the length shows. at: address after the length; size: the length.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def decimal128_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
 def decimal_text(at: Int, size: Int, scale: Int, to: Int) -> Int:
     """Copy a decimal as `-12.340`: no leading zeros of ZEROFILL, one zero before the point, no minus for zero.
 
-    Returns the address behind it, at most DECIMAL_ROOM further on, or 0 when it is not a decimal.
+    Returns the address after it, at most DECIMAL_ROOM further on, or 0 when it is not a decimal.
     """
     end = at + size
     if size > DECIMAL_ROOM:

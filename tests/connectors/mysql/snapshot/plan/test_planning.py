@@ -193,7 +193,7 @@ ADD = AddColumn(T, Column("x", INT))
         ),
         pytest.param([(50, DropTable(T)), (60, CreateTable(T, SCHEMA))], [TableEnd(T, "dropped")], id="recreated"),
         pytest.param([(50, CreateTable(U, SCHEMA))], [], id="another table"),
-        pytest.param([(301, ADD)], [], id="a column behind all chunks that were read"),
+        pytest.param([(301, ADD)], [], id="a column after all chunks that were read"),
         pytest.param([(300, ADD)], [Begin(T, "restart")], id="a column before one"),
         pytest.param([(200, AlterTableComment(T, "x"))], [], id="a comment"),
         pytest.param([(400, RenameTable(T, U))], [Rename(T, U)], id="renamed"),

@@ -79,7 +79,7 @@ def _rows(rng: random.Random) -> list[bytes]:
 
 
 def _read(bodies: list[bytes]) -> int:
-    """Row bytes just before a guard page, but for the bytes that the stream keeps behind them."""
+    """Row bytes just before a guard page, but for the bytes that the stream keeps after them."""
     data = b"".join(bodies)
     memory = Guarded(len(data) + _SLACK)
     buffer = memory.array()

@@ -8,7 +8,7 @@ from servers import ServerFactory
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.read.session import ChunkSessions
-from connectors.mysql.snapshot.read.view import behind_checkpoints
+from connectors.mysql.snapshot.read.view import past_checkpoints
 
 AT = LogPosition("binlog.000002", 400)
 
@@ -29,7 +29,7 @@ def test_a_checkpoint_is_no_change_that_a_view_could_lack(
     events: list[tuple[str, int]], least: int, position: int
 ) -> None:
     """A view stands no further than it has to: the log may stay before the checkpoint that it ends with."""
-    found = behind_checkpoints(AT, lambda _: events, lambda at: at.position < least)
+    found = past_checkpoints(AT, lambda _: events, lambda at: at.position < least)
     assert found == LogPosition(AT.file, position)
 
 
