@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from cdc.errors import CdcError, SourceError, SourceUnavailable
+from cdc.errors import CdcError, CorruptLog, SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Limits
 from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.segmenter import Segmenter
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import Segment, SegmentQueue
 from connectors.mysql.log.stream import BinlogStream, EndOfLog, OpenStream
 from connectors.mysql.server.connection import RETRY
@@ -57,6 +58,7 @@ class Follower(threading.Thread):
         self._queue = SegmentQueue()
         self._stream: BinlogStream | None = None
         self._error: BaseException | None = None
+        self._damaged_at: LogPosition | None = None
         self._finished = self._stopped = False
         self._quiet_since = clock()
         self._retry = replace(retry, stopping=lambda: self._stopped)
@@ -176,7 +178,7 @@ class Follower(threading.Thread):
             self._stream = stream
         try:
             while not self._stopped and not self._has_reached_end():
-                buffer = stream.read(READ_S)
+                buffer = self._receive(stream)
                 self.at_end = buffer is None
                 self._backoff = Backoff(self._retry, "following the log")
                 if buffer is None:
@@ -191,6 +193,17 @@ class Follower(threading.Thread):
             with self._changed:
                 self._stream = None
             stream.close()
+
+    def _receive(self, stream: BinlogStream) -> ReceiveBuffer | None:
+        """The next events. What cannot be read is asked for once more: it may have been damaged on its way, and a log
+        that was reset meanwhile is known when it is opened again. Raises as BinlogStream.read."""
+        try:
+            return stream.read(READ_S)
+        except CorruptLog as error:
+            if self._damaged_at == self.position_read:
+                raise
+            self._damaged_at = self.position_read
+            raise SourceUnavailable(error.message, where=error.where, hint=error.hint) from error
 
     def _enqueue(self, segment: Segment) -> None:
         with self._changed:

@@ -17,7 +17,7 @@ from log_script import chunk, insert, pieces
 from test_segmenter import FILE, Tracker, ends, wanted
 from waits import Waits
 
-from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
+from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.mysql.follow.follower import QUIET_S, Follower
@@ -84,6 +84,21 @@ def test_it_goes_on_behind_the_last_event_after_a_cut() -> None:
     with following(server) as follower:
         assert taken(follower, 3) == ends(SCRIPT, 4, 9, 14)
     assert server.opened == [(FILE, 4, False), (FILE, ends(SCRIPT, 6)[0], False), (FILE, ends(SCRIPT, 6)[0], False)]
+
+
+def test_what_cannot_be_read_is_asked_for_once_more() -> None:
+    first, second, third = transactions()
+    damaged = CorruptLog("a wrong checksum")
+    server = FakeServer(FakeStream([first, damaged]), FakeStream([second, damaged]), FakeStream([damaged, third]))
+    with following(server) as follower:
+        assert taken(follower, 2) == ends(SCRIPT, 4, 9)
+        with pytest.raises(CorruptLog):
+            follower.poll(None, LONG_S)
+    lost = FakeServer(FakeStream([first, damaged]), PositionLost("the server's log was reset"))
+    with following(lost) as follower:
+        taken(follower, 1)
+        with pytest.raises(PositionLost):
+            follower.poll(None, LONG_S)
 
 
 def test_streams_are_closed() -> None:
