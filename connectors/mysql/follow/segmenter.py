@@ -154,6 +154,8 @@ class Segmenter:
             self._next_file(buffer)
         self._files.check(buffer)
         view = BufferView(buffer, self.position)
+        if not self._ids:
+            view.check_first_rows()
         self._steps = [(-1, self._schemas.entries)]
         first = 0
         for index, look in self._points(view):

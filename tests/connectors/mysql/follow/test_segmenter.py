@@ -404,6 +404,14 @@ def test_events_too_short_to_be_read_are_corruption(kind: int) -> None:
         plan([broken])
 
 
+@pytest.mark.parametrize("before", [[], [BEGIN]])
+def test_a_log_that_begins_with_rows_is_refused(before: list[Event]) -> None:
+    """The position to start from was inside a statement: rows without a table are not passed over."""
+    with pytest.raises(CorruptLog, match="no TABLE_MAP announced") as caught:
+        planned(*before, rows(1), XID, *insert(1, "shop.t"))
+    assert caught.value.hint == "start from the beginning of a transaction"
+
+
 def test_any_chunking_of_a_random_log_gives_the_same_transactions() -> None:
     chance = random.Random(7)
     for _ in range(30):
