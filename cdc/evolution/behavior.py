@@ -301,7 +301,7 @@ def _lenient_rename(
     change: RenameColumn, sink: TableSchema, source: TableSchema | None, old_name: str, new_name: str
 ) -> Outcome:
     there, column = find(sink, old_name), None if source is None else find(source, new_name)
-    if column is None or there is find(sink, new_name):
+    if column is None or (there is not None and there is find(sink, new_name)):
         return Outcome()  # the names differ only in case, which sinks ignore
     if there is not None and there.name in sink.primary_key:  # a key column cannot stay, NULL, next to a new one
         return fit_change(change, sink)

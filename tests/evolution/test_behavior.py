@@ -86,6 +86,8 @@ def test_lenient_widens_a_type_and_never_narrows_it() -> None:
 
 def test_lenient_keeps_the_old_column_of_a_rename() -> None:
     assert done("lenient", RENAME) == (AddColumn(T, Column("years", INT)),)
+    neither = replace(MEMBERS, columns=(ID, NAME))
+    assert done("lenient", RENAME, neither) == (AddColumn(T, Column("years", INT)),), "the sink did not get age"
     required = TableSchema((ID, NAME, Column("age", INT, nullable=False)), ("id",))
     assert done("lenient", RENAME, required)[1:] == (AlterColumnType(T, AGE, required.columns[2]),)
 
