@@ -126,7 +126,7 @@ def recheck(
         equal = before.same(there) | after.same(there)
         still = ~equal & before.same(after)
         if not committed:
-            return Verdicts(different, ~equal, after, there, True)
+            return Verdicts(different & ~equal, ~equal & ~different, after, there, True)
         quiet = bool(still.any()) and log.quiet(start, log.mark())
         strikes = np.where(still, np.where(quiet, STRIKES, strikes + 1), 0)
         different = strikes >= STRIKES

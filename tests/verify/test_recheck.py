@@ -94,6 +94,17 @@ def test_nothing_differs_before_the_pipeline_has_come_as_far_as_the_source_was_r
     assert (found.open.tolist(), found.different.tolist(), found.waited) == ([True], [False], True)
 
 
+def test_a_row_is_not_both_different_and_open_when_the_pipeline_stops_committing() -> None:
+    source, committed = Moments(*([(1, "x"), (2, str(look))] for look in range(9))), iter([True, False])
+    log = Log(dict, lambda mark: next(committed), lambda start, end: True)
+    retry = RetryPolicy(10.0, sleep=lambda seconds: None)
+    with open_engine() as engine:
+        sink = Moments([(1, "z"), (2, "old")])
+        found = Comparison(source, sink, ("id", "a"), ("id",), True, log, retry, engine)(5).verdicts
+    assert found is not None
+    assert (sorted((found.different + 2 * found.open).tolist()), found.waited) == ([1, 2], True)
+
+
 def test_rows_without_a_key_count_as_often_as_they_are_there() -> None:
     found = compared(Moments([(1, "x"), (1, "x"), (3, "q")]), Moments([(1, "x"), (4, None)]), key=()).verdicts
     assert found is not None
