@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from cdc.process.signals import leave_at_once
+from cdc.process.signals import exit_on_signal
 
 
 def main() -> None:
     """Run the `cdc` command."""
-    leave_at_once(sys.argv[1:])  # before anything that takes time is imported
+    exit_on_signal(sys.argv[1:])  # before anything that takes time is imported
     from cdc.cli import main as run_command
 
     run_command()

@@ -172,7 +172,7 @@ def run_here(
     """
     from cdc.job.notifying import RunNotifying
     from cdc.job.report import Reporter
-    from cdc.job.restarting import run_again
+    from cdc.job.restarting import run_with_restarts
     from cdc.job.run import run as run_job
     from cdc.job.several_sinks import run_sinks
     from cdc.job.state_location import check_one_sink, of_sink, state_location
@@ -205,7 +205,7 @@ def run_here(
             root = state_location(state_dir, first).root
             check_one_sink(first, root)
             stop_requested = StateDir(root).stop_requested
-            return run_again(
+            return run_with_restarts(
                 first, partial(run_once, first, notifying), Reporter(log_format), stop_requested=stop_requested
             )
         root = state_location(state_dir, first.model_copy(update={"sink_name": ""})).root

@@ -109,7 +109,7 @@ class TableRenamed:
 
 
 @dataclass(frozen=True, slots=True)
-class TableLeft:
+class CaptureEnded:
     """A source table is no longer captured: it got a name that is not captured, or was excluded."""
 
     table: TableId
@@ -152,7 +152,7 @@ SourceEvent = (
     | TableTruncated
     | TableDropped
     | TableRenamed
-    | TableLeft
+    | CaptureEnded
     | SnapshotVoid
     | SnapshotBegun
     | SnapshotDone
@@ -222,7 +222,7 @@ def advance_schemas(schemas: dict[TableId, TableSchema], event: SourceEvent) -> 
             changed = apply_change(schemas.get(table), change)
             assert changed is not None, "only a dropped table has no schema"
             schemas[table] = _with_distinct_names(table, changed)
-        case TableDropped(table=table) | TableLeft(table=table):
+        case TableDropped(table=table) | CaptureEnded(table=table):
             schemas.pop(table, None)
         case TableRenamed(table=table, new_table=new_table):
             renamed = {name: schemas.pop(name) for name in (table, new_table) if name in schemas}

@@ -115,7 +115,7 @@ def route(
 
 
 @dataclass(frozen=True, slots=True)
-class PlainRule:
+class StoredRule:
     """A stored rule."""
 
     source_table: str
@@ -186,7 +186,7 @@ class RouteTable:
     def from_json(cls, fields: Mapping[str, Any]) -> RouteTable:
         """Read the routes that `to_json` wrote. Raises StateError when they are invalid."""
         try:
-            rules = (PlainRule(*rule) for rule in fields["rules"])
+            rules = (StoredRule(*rule) for rule in fields["rules"])
             return cls(rules, first_match=bool(fields["first_match"]), namespaces=bool(fields.get("namespaces")))
         except (KeyError, TypeError) as error:
             raise StateError(f"routes in the log of sink schemas cannot be read: {error!r}", hint=RESTORE) from error

@@ -325,7 +325,7 @@ class Source(ABC):
         """
         return str(sequence)
 
-    def tables_now(self) -> TablesNow | None:
+    def current_tables(self) -> CurrentTables | None:
         """Return a reader of the tables' current rows, for `cdc verify`; None when only their changes can be read.
 
         The caller closes it. Opens no connection yet.
@@ -349,7 +349,7 @@ class Source(ABC):
         raise SourceError("it takes no positions of other tools", where=f"source {type(self).__name__}")
 
 
-class TablesNow(Protocol):
+class CurrentTables(Protocol):
     """Reader of the tables' current rows, independent of the pipeline. One process, one thread; holds connections open.
 
     All methods may raise SourceError and SourceUnavailable.

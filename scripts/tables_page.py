@@ -36,7 +36,7 @@ file that keeps its promises leads there:
 |---|---|---|
 | `RowsUncertain` | `shadow`, `frozen`, `overwrite` | the snapshot that runs is void before it (`SnapshotVoid`) |
 | `SnapshotBegun`, `SnapshotDone`, `SnapshotVoid` | `detached` | nobody snapshots a table that is not followed |
-| `TableLeft`, `RouteRemoved` | `absent`, `detached` | only a table that is followed leaves |
+| `CaptureEnded`, `RouteRemoved` | `absent`, `detached` | only a table that is followed leaves |
 | `RowsUnfit` | `absent`, `missing` | only tables that are in the sink are looked at |
 | `TableCreated` | `live`, `snapshot`, `missing` | a table is dropped or left before; a source may tell one twice |
 """

@@ -20,7 +20,7 @@ from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
 from servers import FLAVORS, SINK_SERVER, ServerFactory, own_oceanbase, own_search, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
-from cdc.process.without_pandas import keep_pandas_out
+from cdc.process.without_pandas import hide_pandas
 from cdc_services.search.server import SearchServer
 from cdc_services.server import MySqlServer
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SERVERS = str(Path(__file__).parent / "devservers")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.get("PYTHONPATH", "")]))
 
-keep_pandas_out()  # as in the product's processes: PyArrow would load it for the first array
+hide_pandas()  # as in the product's processes: PyArrow would load it for the first array
 
 # No example is to fail as the machine was busy while it ran.
 hypothesis.settings.register_profile(

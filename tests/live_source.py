@@ -13,7 +13,7 @@ from cdc.source import Order, Snapshots
 from cdc.testing import ListSource
 
 LOG, ROWS, SNAPSHOT_LOG = (frozenset({stream}) for stream in (Stream.LOG, Stream.SNAPSHOT_ROWS, Stream.SNAPSHOT_LOG))
-_ENDS = (on.SnapshotDone, on.SnapshotVoid, on.TableLeft, DropTable, RenameTable, TruncateTable)
+_ENDS = (on.SnapshotDone, on.SnapshotVoid, on.CaptureEnded, DropTable, RenameTable, TruncateTable)
 
 
 class LiveSource(ListSource):

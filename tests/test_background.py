@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from cdc import cli
 from cdc.errors import EngineError
 from cdc.job.run_settings import Mode
-from cdc.process.background import give_way
+from cdc.process.background import lower_priority
 
 _PROGRAM = """
 import os, subprocess, sys, threading
-from cdc.process.background import give_way
-give_way()
+from cdc.process.background import lower_priority
+lower_priority()
 show = "import os; print(os.sched_getscheduler(0))"
 thread = threading.Thread(target=lambda: print(os.sched_getscheduler(0), flush=True))
 thread.start()
@@ -37,7 +37,7 @@ def test_threads_and_processes_started_later_are_at_idle_priority() -> None:
 @pytest.mark.parametrize("flags", [[], ["--background"]])
 def test_a_run_gives_way_when_asked(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr("cdc.cli.runs.give_way", lambda: asked.append(True))
+    monkeypatch.setattr("cdc.cli.runs.lower_priority", lambda: asked.append(True))
     CliRunner().invoke(cli.app, ["run", "missing.yaml", *flags])
     assert asked == [True] * len(flags)
 
@@ -61,4 +61,4 @@ def test_where_it_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)
     monkeypatch.setattr(os, "SCHED_IDLE", 5, raising=False)
     with pytest.raises(EngineError, match=r"cannot go to idle priority: Operation not permitted .*--background"):
-        give_way()
+        lower_priority()

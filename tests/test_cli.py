@@ -46,7 +46,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
         for name, value in env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(sys, "argv", ["cdc", *map(str, arguments)])
-        monkeypatch.setattr(entry, "leave_at_once", lambda arguments: None)
+        monkeypatch.setattr(entry, "exit_on_signal", lambda arguments: None)
         monkeypatch.setattr(entry, "_leave", sys.exit)
         capfd.readouterr()
         with pytest.raises(SystemExit) as left:

@@ -8,7 +8,7 @@ import pytest
 
 from cdc.errors import ChangeRefused, SpecError
 from cdc.planning.plan import Plan, plan_text
-from cdc.planning.planner import make_plan, with_existing_rows
+from cdc.planning.planner import plan_pipeline, with_existing_rows
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import KeylessRows
 from cdc.source import Snapshots
@@ -32,7 +32,7 @@ def spec(route: str = "") -> PipelineSpec:
 
 
 def made_plan(spec: PipelineSpec, *given: Any, **more: Any) -> Plan:
-    return make_plan(spec, compile_spec(spec), *given, **more)
+    return plan_pipeline(spec, compile_spec(spec), *given, **more)
 
 
 class Described(LineSink):

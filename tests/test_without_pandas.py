@@ -19,14 +19,14 @@ for name in ("cdc.flow", "cdc.transform", "connectors"):
 print("pandas" in sys.modules)
 import pyarrow as pa
 import pyarrow.compute as pc
-from cdc.process.without_pandas import keep_pandas_out
-keep_pandas_out()
-keep_pandas_out()
+from cdc.process.without_pandas import hide_pandas
+hide_pandas()
+hide_pandas()
 assert pc.equal(pa.array([1, 2]), 1).to_pylist() == [True, False]
 assert pa.table({"a": [1, None]}).num_rows == 2
 print("pandas" in sys.modules)
 import pandas
-keep_pandas_out()
+hide_pandas()
 print(pandas.Series([1, 2]).sum())
 """
 

@@ -14,7 +14,7 @@ from cdc.cli.output import LONGEST, LONGEST_OF_PLAN, complain
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
 from cdc.errors import NotNow, SinkError, StateError
 from cdc.printed import printed
-from cdc.process.background import give_way
+from cdc.process.background import lower_priority
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -49,7 +49,7 @@ def verify(
     from cdc.verify.table_verifier import VerifySettings
 
     if background:
-        give_way()
+        lower_priority()
 
     def show(report: TableReport) -> None:
         for line in () if as_json else report.lines():

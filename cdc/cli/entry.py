@@ -8,7 +8,7 @@ import sys
 
 from cdc.cli.output import complain
 from cdc.cli.root import app
-from cdc.process.signals import ignore, leave_at_once
+from cdc.process.signals import exit_on_signal, ignore
 
 CLOSED_PIPE = 141
 """Exit code when whoever read the output has closed it: as of a program that SIGPIPE ends."""
@@ -20,7 +20,7 @@ def main() -> None:
     _open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # as stderr does with letters that a terminal does not have
         sys.stdout.reconfigure(errors="backslashreplace")
-    leave_at_once(sys.argv[1:])
+    exit_on_signal(sys.argv[1:])
     try:
         app()
     except SystemExit as error:

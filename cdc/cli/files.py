@@ -59,7 +59,7 @@ def plan(
     that are under way, and why.
     """
     import cdc
-    from cdc.job.copying import under_way
+    from cdc.job.copying import snapshots_in_progress
     from cdc.job.state_location import of_sink, reading
 
     pipeline = cdc.load(shown_name(file), text=text_of(file))
@@ -80,9 +80,9 @@ def plan(
             documents.append({"sink": one.spec.sink_name, "error": json.loads(error.to_json())})
             continue
         with reading(place, one.spec) as state:
-            copies = list(under_way(state.store))
+            copies = list(snapshots_in_progress(state.store))
         plans.append(found)
-        documents.append({**found.to_json(), "under_way": copies})
+        documents.append({**found.to_json(), "snapshots_in_progress": copies})
         for line in () if as_json else (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
             print(printed(line, longest=LONGEST_OF_PLAN))
     if as_json:
@@ -99,10 +99,10 @@ def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pip
 
     gc.disable()  # as in `validate`
 
-    from cdc.process.without_pandas import keep_pandas_out
+    from cdc.process.without_pandas import hide_pandas
     from cdc.testing.command import run_tests
 
-    keep_pandas_out()
+    hide_pandas()
     failed = 0
     for file in files:
         outcomes = list(run_tests(file))

@@ -147,14 +147,14 @@ def savepoint(
     name_or_file: NameOrFile, sink: OneSink = None, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
 ) -> None:
     """Keep a copy of a pipeline's state, to start from later, and print its folder. A run goes on after it."""
-    from cdc.job.savepoint import make_savepoint
+    from cdc.job.savepoint import create_savepoint
 
     for target in find(name_or_file, state_root, state_dir, sink):
         server = target.server()
         if server is not None:
             print(printed(server.post(target.name, "savepoint"), longest=LONGEST))
         elif target.spec is not None:
-            print(printed(make_savepoint(target.spec, target.root), longest=LONGEST))
+            print(printed(create_savepoint(target.spec, target.root), longest=LONGEST))
         else:
             raise _unknown_pipeline(target)
 

@@ -11,7 +11,7 @@ import typer
 from cdc.cli.output import errors_as, say
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
 from cdc.printed import printed
-from cdc.process.background import give_way
+from cdc.process.background import lower_priority
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -49,7 +49,7 @@ def run(
         raise typer.BadParameter("must be text or json", param_hint="--log-format")
     with errors_as(log_format):
         if background:
-            give_way()
+            lower_priority()
         from cdc.api import load, run_here
 
         pipeline = load(shown_name(file), text=text_of(file))
@@ -89,7 +89,7 @@ def compact(
 ) -> None:
     """Merge the files of lake tables and let old snapshots expire, beside a run of the pipeline or without one."""
     if background:
-        give_way()
+        lower_priority()
     from cdc.errors import SinkError
     from cdc.spec.check import check_file
 

@@ -8,7 +8,7 @@ from typing import Generic
 
 from cdc.errors import ChangeRefused
 from cdc.evolution import operations as op
-from cdc.evolution.rebuild import not_in_place, rebuild
+from cdc.evolution.rebuild import needs_re_snapshot, rebuild
 from cdc.evolution.rules import NewColumn, TableRules
 from cdc.evolution.steps import ChangeRemark, Check, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
@@ -39,7 +39,7 @@ class ColumnPlanner(Generic[T]):
         after, how = _place(table, position), self._rules.new_column_default
         filled = has_rows and new.default is not None
         if filled and how is NewColumn.RE_SNAPSHOT:
-            raise not_in_place(self._rules, table.id, f"existing rows cannot get the default of {column.name}")
+            raise needs_re_snapshot(self._rules, table.id, f"existing rows cannot get the default of {column.name}")
         yield op.AddColumnOp(table.id, table, new, after)
         if filled and how is NewColumn.BACK_FILL:
             yield op.FillColumnOp(table.id, table, new)
@@ -68,7 +68,7 @@ class ColumnPlanner(Generic[T]):
         spelled = spelled and not (text and uncertain_text_key(column.type, old.type))
         stays = rules.stays(there.type, column.type, old.type, key=key)
         if stays and (spelled or not text):
-            yield from self.drop_left_copy(table.id)
+            yield from self.drop_stale_copy(table.id)
             yield from self._comment(table.id, column)
             return
         new = replace(there, type=rules.altered_type(there.type, rules.column_type(column.type, key=key)))
@@ -104,7 +104,7 @@ class ColumnPlanner(Generic[T]):
         if against is not None and not copied:
             yield self._check(table, there.name, against.rows, f"column {column.name}: {against.reason}")
         if stays:
-            yield from self.drop_left_copy(table.id)
+            yield from self.drop_stale_copy(table.id)
         else:
             # Values that do not fit are NULL until their row is copied; a key column changes only in an empty table.
             values = op.Conversion(there, replace(there, type=new_type), before, loose=copied and not key)
@@ -127,7 +127,7 @@ class ColumnPlanner(Generic[T]):
             raise ChangeRefused(reason, where=str(table.id), hint=hint, curable=True)
         self._rules.check_column(table.id, new_name)
         if not self._rules.renames_columns:
-            raise not_in_place(self._rules, table.id, f"column {old_name} cannot be renamed to {new_name}")
+            raise needs_re_snapshot(self._rules, table.id, f"column {old_name} cannot be renamed to {new_name}")
         yield op.RenameColumnOp(table.id, there.name, new_name)
         key = tuple(new_name if same(part, there.name) else part for part in table.key)
         new = replace(_with(table, there, replace(there, name=new_name)), key=key)
@@ -137,19 +137,19 @@ class ColumnPlanner(Generic[T]):
         """Drop a column, also from the key."""
         there = table.column(name)
         if there is None:
-            yield from self.drop_left_copy(table.id)
+            yield from self.drop_stale_copy(table.id)
             return
         key = tuple(part for part in table.key if not same(part, name))
         new = replace(table, columns=tuple(column for column in table.columns if column is not there), key=key)
         if self._rules.is_fixed(table, name):
             yield from rebuild(self._rules, self._layout, table, self._rules.with_key(new, key))
         elif not self._rules.drops_columns:
-            raise not_in_place(self._rules, table.id, f"column {name} cannot be dropped")
+            raise needs_re_snapshot(self._rules, table.id, f"column {name} cannot be dropped")
         else:
             yield op.DropColumnOp(table.id, there.name)
             self._layout.put(new)
 
-    def drop_left_copy(self, table: TableId) -> Iterator[Step]:
+    def drop_stale_copy(self, table: TableId) -> Iterator[Step]:
         """Drop the copy, with the old rows, that remains when the process died after it had replaced its table."""
         copy = self._rules.copy_of(table)
         if self._layout.get(copy) is not None:
@@ -204,7 +204,7 @@ class ColumnPlanner(Generic[T]):
 
     def _check(self, table: ActualTable[T], column: str, rows: certain.Rows, reason: str) -> Check:
         if not self._rules.checks_rows:
-            raise not_in_place(self._rules, table.id, f"{reason}, and its rows cannot be checked")
+            raise needs_re_snapshot(self._rules, table.id, f"{reason}, and its rows cannot be checked")
         return Check(table.id, column, rows, reason)
 
     def _change_to(self, table: ActualTable[T], values: op.Conversion) -> Iterator[Step]:

@@ -26,7 +26,7 @@ ALTERATIONS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, D
 """Changes of the columns, the key or the comment of a table."""
 
 
-def whole_tables_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
+def table_changes_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     """Move changes of a table's columns after the changes of the table as a whole.
 
     No rows are written in between, so the result is the same: a table that is dropped need not be altered or copied

@@ -210,7 +210,7 @@ class Planner(Generic[T]):
         names = tuple(self._columns.required_column(table, name).name for name in key)
         new = self._rules.with_key(table, names)
         if same_names(table.key, new.key):
-            yield from self._columns.drop_left_copy(table.id)
+            yield from self._columns.drop_stale_copy(table.id)
         else:
             yield from self._columns.check_key(table, new)
             yield from rebuild(self._rules, self._layout, table, new)

@@ -24,13 +24,13 @@ def rebuild(
     Raises ChangeRefused, for a re-snapshot, where the sink does not rebuild tables.
     """
     if not rules.rebuilds:
-        raise not_in_place(rules, old.id, "columns, types or key cannot be changed")
+        raise needs_re_snapshot(rules, old.id, "columns, types or key cannot be changed")
     copy = rules.copy_of(old.id)
     yield op.RebuildTableOp(old.id, old, new, copy, values or {})
     layout.put(new)
     layout.remove(copy)
 
 
-def not_in_place(rules: TableRules[T], table: TableId, reason: str) -> ChangeRefused:
+def needs_re_snapshot(rules: TableRules[T], table: TableId, reason: str) -> ChangeRefused:
     """Return the error for a change that a sink cannot make in place, but by a re-snapshot into a shadow table."""
     return ChangeRefused(f"{reason} in place in {rules.name}", where=str(table), curable=True)

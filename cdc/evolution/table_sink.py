@@ -144,7 +144,7 @@ class _Run(Generic[T]):
             else:
                 self._steps(self._session, planned.steps)
                 databases.add(database)
-        side_by_side(self._sessions, work, self._steps, limit)
+        run_in_parallel(self._sessions, work, self._steps, limit)
 
     def _steps(self, session: TableSession[T], steps: Sequence[Step]) -> None:
         for step in steps:
@@ -183,7 +183,7 @@ def creations(planned: Sequence[PlannedChange], first: int) -> list[PlannedChang
     return list(found.values())
 
 
-def side_by_side(
+def run_in_parallel(
     sessions: Sessions[T],
     work: Sequence[Sequence[Step]],
     run: Callable[[TableSession[T], Sequence[Step]], None],

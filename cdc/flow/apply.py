@@ -13,7 +13,7 @@ from functools import partial
 from cdc.events import SourceEvent
 from cdc.evolution.apply import apply_changes
 from cdc.flow.derive import Derivation, Derived
-from cdc.flow.expected import check_expected, check_there
+from cdc.flow.expected import check_existing_tables, check_expected
 from cdc.flow.middle import Middle
 from cdc.flow.refused import RefusedChanges
 from cdc.flow.shadow_tables import changes_for
@@ -96,8 +96,8 @@ class ApplyStep:
 
     def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Apply some of a batch's operations to the sink. Raises ChangeRefused, other CdcErrors."""
-        self._retry.call(self._store.check_held, "schema changes")
-        self._retry.call(partial(check_there, self._sink, self._policy, changes), "schema changes")
+        self._retry.call(self._store.check_lease, "schema changes")
+        self._retry.call(partial(check_existing_tables, self._sink, self._policy, changes), "schema changes")
         self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
 
 

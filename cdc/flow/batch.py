@@ -220,7 +220,7 @@ class TaskRunner:
         self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
 
     def _abort(self, batch: int) -> None:
-        self._state.store.check_held()
+        self._state.store.check_lease()
         undecided = self._state.notes.undecided(batch, self._log.committed())
         self._sink.abort(batch, undecided.values)
         self._state.notes.forget(undecided.names)

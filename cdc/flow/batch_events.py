@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc.events import SourceEvent, TableLeft
+from cdc.events import CaptureEnded, SourceEvent
 from cdc.flow.middle import Middle
 from cdc.schema import TableId
 from cdc.source import Snapshots, Source
@@ -73,7 +73,7 @@ class EventCollector:
         """Remove the user requests that a decided batch has taken in. Repeatable."""
         self._mailbox.remove(requests)
 
-    def snapshots_by_itself(self, table: TableId) -> bool:
+    def snapshots_unasked(self, table: TableId) -> bool:
         """Whether the source re-snapshots a table without a user request."""
         return self._source.snapshots(table) is Snapshots.ALWAYS
 
@@ -82,7 +82,7 @@ class EventCollector:
         away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
         followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
         gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
-        return [TableLeft(table, "the source leaves it out") for table in gone]
+        return [CaptureEnded(table, "the source leaves it out") for table in gone]
 
     def _unfit(self, tables: Tables) -> list[on.Event]:
         """Events for tables whose rows no longer fit after an edit of the behavior, if their source can re-snapshot."""
@@ -92,7 +92,7 @@ class EventCollector:
     def _resnapshot_requests(self, stale: Mapping[TableId, str]) -> Iterator[on.SnapshotRequested]:
         """Snapshot requests for tables whose rows are stale, if their source re-snapshots them automatically."""
         for table, why in sorted(stale.items()):
-            if self.snapshots_by_itself(table):
+            if self.snapshots_unasked(table):
                 yield on.SnapshotRequested(table, why, by_user=False)
             else:
                 text = "%s: %s: the rows in the sink stay as they are; `cdc resync FILE %s` re-snapshots the table"

@@ -98,7 +98,7 @@ class Commits:
         backoff = Backoff(self._retry, f"commit of batch {decision.batch}")
         while True:
             try:
-                self._log.check_held()
+                self._log.check_lease()
                 counts = self._sink.commit(decision.batch, decision.prepared)
                 break
             except LoadsLost as error:

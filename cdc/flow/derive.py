@@ -127,7 +127,7 @@ class Derivation:
         """The current settings of the pipeline that the transition table reads."""
         middle = self._middle
         return Circumstances(
-            middle.routes, middle.policy, self._shadows, self._events.snapshots_by_itself, batch, middle.existing_rows,
+            middle.routes, middle.policy, self._shadows, self._events.snapshots_unasked, batch, middle.existing_rows,
             self._holds_rows,
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.sink import Sink
 
 
-def check_there(sink: Sink, policy: Policy, changes: Iterable[SchemaChange]) -> None:
+def check_existing_tables(sink: Sink, policy: Policy, changes: Iterable[SchemaChange]) -> None:
     """Check that tables created by somebody else have all columns, if the policy does not add columns. Driver.
 
     Raises ChangeRefused for a table that lacks some, SinkError.

@@ -50,7 +50,7 @@ class LostLoads:
         Raises LoadsLost with the next step if the rows cannot be recovered, errors of the sink, and retryable errors of
         the source.
         """
-        ordered = self._ordered_again(decision)
+        ordered = self._re_snapshotted(decision)
         freed = ordered & {*error.tables, *error.uncertain}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
@@ -72,7 +72,7 @@ class LostLoads:
             log.warning("batch %d: rows of %s are dropped, as it is re-snapshotted", decision.batch, table)
         return new
 
-    def _ordered_again(self, decision: Decision) -> set[str]:
+    def _re_snapshotted(self, decision: Decision) -> set[str]:
         """Names of the sink tables all of whose source tables have a snapshot after this decision."""
         requested = snapshots_requested(self._mailbox)
         tables, found = TableLog(self._state.store).at(self._log.last()).tables, set[str]()
@@ -82,7 +82,7 @@ class LostLoads:
             later |= {
                 source for source in members if _is_later(tables.pairs.get((source, table), ABSENT), decision.batch)
             }
-            if later and (later == {*members} or self._task.middle.snapshots_all_again(self._task.source, members)):
+            if later and (later == {*members} or self._task.middle.re_snapshots_all(self._task.source, members)):
                 found.update(names_of(self._task.sink, table))
         return found
 

@@ -37,6 +37,6 @@ class Middle:
     rules: Rules | None = None
     existing_rows: ExistingRows = ExistingRows.UPSERT
 
-    def snapshots_all_again(self, source: Source, tables: Iterable[TableId]) -> bool:
+    def re_snapshots_all(self, source: Source, tables: Iterable[TableId]) -> bool:
         """Whether all source tables of a sink table are re-snapshotted when one of them is (docs/tables.md)."""
         return self.policy.mirrors and all(source.snapshots(table) is Snapshots.ALWAYS for table in tables)

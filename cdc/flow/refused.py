@@ -5,7 +5,7 @@
     later batch    --> the snapshot fills a shadow table with the new schema, which is then swapped in
 
 Readers see the unchanged table until the swap. Changes of the whole table (drop, rename, truncate) later in the batch
-are applied first (`whole_tables_first`). The run stops instead for a sink table that several source tables are routed
+are applied first (`table_changes_first`). The run stops instead for a sink table that several source tables are routed
 to, that has rows or columns which the source no longer has, or that somebody has dropped in the sink.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import replace
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
-from cdc.evolution.order import whole_tables_first
+from cdc.evolution.order import table_changes_first
 from cdc.flow.attempt import Apply, Attempts, undo_renames
 from cdc.flow.derive import Derivation, Derived
 from cdc.flow.middle import Middle
@@ -47,16 +47,16 @@ class RefusedChanges:
         """
         changes = derived.operations
         if self._sink.shadows:
-            changes = whole_tables_first(changes)
+            changes = table_changes_first(changes)
         judge = RefusalJudge(self._sink, self._source, self._middle, changes, derived.after)
         try:
             done, refused = Attempts(self._store, judge).apply(derived.batch, derived.sinks_before, changes, apply)
         except ChangeRefused as error:
-            raise _with_way_out(error, judge) from error
+            raise _with_hint(error, judge) from error
         except EngineError as error:
             if not self._skips or type(error) is not EngineError:
                 raise
-            raise _with_way_out(ChangeRefused(error.message, where=error.where), judge) from error
+            raise _with_hint(ChangeRefused(error.message, where=error.where), judge) from error
         if not refused:
             return replace(derived, operations=done)
         found = self._only_carried_out(derived, done, refused, judge)
@@ -103,7 +103,7 @@ class RefusedChanges:
         return [DropShadow(table) for table in sorted(had) if not after.sink_state(table).shadowed]
 
 
-def _with_way_out(error: ChangeRefused, judge: RefusalJudge) -> ChangeRefused:
+def _with_hint(error: ChangeRefused, judge: RefusalJudge) -> ChangeRefused:
     """The error with the judge's next step added to its hint."""
     hint = "; or ".join(filter(None, (error.hint, judge.way_out)))
     return ChangeRefused(error.message, where=error.where, hint=hint, curable=error.curable)

@@ -22,7 +22,7 @@ from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.task_result import ReadFigures, TaskResult, check_payloads
 from cdc.process.faults import crash_point
 from cdc.process.stopwatch import Phases
-from cdc.process.without_pandas import keep_pandas_out
+from cdc.process.without_pandas import hide_pandas
 from cdc.sink import Sink, TaskAttempt
 from cdc.source import Source, Split
 from cdc.state.directory import StateDir
@@ -59,7 +59,7 @@ class PrepareTask:
 
     def warm(self) -> None:
         """Load the modules and kernels that the first task needs."""
-        keep_pandas_out()
+        hide_pandas()
         self.source.warm()
         self.sink.warm()
 

@@ -50,7 +50,7 @@ class Copying:
             return
         before, self._read_s = self._tables, now
         self._tables = tuple(self._read())
-        self._say_ends()
+        self._report_finished()
         if not self._tables or self._tables == before:
             return
         self._store.write_json_later(FILE_NAME, snapshot_json(self._tables, now), indent=1)
@@ -85,7 +85,7 @@ class Copying:
     def _in_flight(self) -> list[TableProgress]:
         return [table for table in self._tables if table.state == "copying"]
 
-    def _say_ends(self) -> None:
+    def _report_finished(self) -> None:
         """One line for each table whose copy is done, and for one whose re-snapshot begins."""
         for table in self._tables:
             before = self._states.get(table.table)
@@ -98,7 +98,7 @@ class Copying:
             self._states[table.table] = table.state
 
 
-def under_way(store: Store) -> list[str]:
+def snapshots_in_progress(store: Store) -> list[str]:
     """A line for each copy that the last run left under way, or a running one has: how far it is, and why. `cdc plan`.
 
     Raises StateError.

@@ -12,7 +12,7 @@ from cdc.source import Snapshots, Source
 from cdc.state.store import RESTORE, Store
 from cdc.tables.entry import TableViews
 from cdc.tables.log import FILE
-from cdc.tables.machine import shard_moved
+from cdc.tables.machine import shard_column_moved
 
 
 def routes_of(known: TableViews, store: Store) -> RouteTable:
@@ -35,7 +35,7 @@ def filled_tables(
         known = {target.table: target for target in old[table]}
         for target in new[table]:
             if known.get(target.table, target) != target:
-                raise shard_moved(table, known[target.table], target)
+                raise shard_column_moved(table, known[target.table], target)
     moved = [table for table in tables if _places(new[table]) - _places(old[table])]
     stays = [table for table in moved if source.snapshots(table) is not Snapshots.ALWAYS]
     if stays:

@@ -26,7 +26,7 @@ from cdc.flow.middle import Middle
 from cdc.job.checkpoint import any_planned
 from cdc.job.edited_routes import filled_tables, routes_of
 from cdc.job.sink_tables import SinkTables
-from cdc.planning.edited_options import edited_options, fingerprint_of, moved_rows
+from cdc.planning.edited_options import edited_options, fingerprint_of, relocated_rows
 from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
 from cdc.sink import Delivery, Sink
@@ -57,7 +57,7 @@ class Edits:
         before, committed = self._fingerprints.read(), self._log.committed()
         if before is not None and before.sink != self._now.sink:
             raise self._refusal("sink.type", before.sink, self._now.sink)
-        moved = before is not None and not before.same_place(self._now)
+        moved = before is not None and not before.same_location(self._now)
         last = sink.last_committed_batch() if committed >= 0 else None
         if moved and (last is None or last < 0):
             assert before is not None
@@ -98,7 +98,7 @@ class Edits:
 
     def _check_named(self, before: Fingerprint, filled: Iterable[TableId]) -> None:
         """Raise EditRefused when rows of tables that are filled already would go to other topics."""
-        text = moved_rows(before.naming, self._spec.sink, filled)
+        text = relocated_rows(before.naming, self._spec.sink, filled)
         if text:
             old, now = before.naming or {}, self._now.naming or {}
             keys = " and ".join(f"sink.{key}" for key in {**old, **now} if old.get(key) != now.get(key))

@@ -19,7 +19,7 @@ from typing import IO
 
 from cdc.errors import StateError
 from cdc.process.pids import start_time
-from cdc.state.durable import make_folder, private, state_error
+from cdc.state.durable import create_folder, private, state_error
 
 _HINT = "stop that run, or choose another --state-dir"
 _SCRATCH = "cdc-scratch-"
@@ -51,7 +51,7 @@ class RunLock:
     def acquire(self) -> None:
         """Take the lock. Raises StateError when another run holds it."""
         try:
-            make_folder(self._path.parent)
+            create_folder(self._path.parent)
             file = open(self._path, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - held until release
         except OSError as error:
             raise state_error(self._path, error) from error
@@ -90,7 +90,7 @@ class RunLock:
             self._sleep(_LOOK_S)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def make_scratch(self) -> Path:
+    def create_scratch_folder(self) -> Path:
         """A new folder in the system's place for temporary files, ours alone, which goes when the lock is given back.
 
         Raises StateError when there is no place for it, or no room: Java would wait for ever for a file that it cannot

@@ -38,7 +38,7 @@ def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str
 
 def _pause_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
-    found, last = known_table(state, table), CommitLog(state.commits).last()
+    found, last = find_source_table(state, table), CommitLog(state.commits).last()
     if source.snapshots(found) is not Snapshots.ALWAYS:
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not re-snapshot it afterwards", where=table, hint=hint)
@@ -80,7 +80,7 @@ def _resume_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     return f"{table} will be re-snapshotted, and followed again."
 
 
-def known_table(state: StateDir, table: str) -> TableId:
+def find_source_table(state: StateDir, table: str) -> TableId:
     """The source table of a name, in the decided batches of the pipeline or the next one. Raises TableUnknown."""
     log = TableLog(state.store)
     decided, planned = log.at(CommitLog(state.commits).last()).rules, log.at(ANY_BATCH).rules

@@ -71,7 +71,7 @@ class PipelineRun:
             if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
                 return None
         parts = None
-        with step("Spark starts"), self._signals.no_error_once_stopped():
+        with step("Spark starts"), self._signals.errors_ignored_after_stop():
             parts = self._spark.open_session(stack, self._source, self._sink, self._middle)
         if parts is None:
             self._output.line(self._signals.stopped_early)
@@ -91,13 +91,13 @@ class PipelineRun:
         """Batch after batch, until the end."""
         bounded, runner = self._mode.until_caught_up or self._source.bounded, self._runner
         reporter = self._output.reporter
-        say = self._output.line if self._control.shared is None else self._control.shared.say_waiting
+        say = self._output.line if self._control.shared is None else self._control.shared.report_waiting
         query = query_of(spark, parts, runner, self._control.reads, say, bounded=bounded)
         copying = Copying(self._source.progress, self._state.store, reporter.line)
         progress = self._control.progress
         monitor = Monitor(progress, reporter, self._output.recording, self._state, copying)
         watch = None
-        with self._output.step("the query starts"), self._signals.no_error_once_stopped():
+        with self._output.step("the query starts"), self._signals.errors_ignored_after_stop():
             watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
         if watch is None:
             self._output.line(self._signals.stopped_early)

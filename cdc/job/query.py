@@ -14,7 +14,7 @@ from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import briefly
 from cdc.job.foreach_batch import ForeachBatch
 from cdc.job.log_records import same_run
-from cdc.job.spark.session import java_named, warm_workers
+from cdc.job.spark.session import java_errors_named, warm_workers
 from cdc.job.stream import FORMAT, StreamParts, data_source
 from cdc.job.watch import QueryStart
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
@@ -54,7 +54,7 @@ def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[
 def _start(
     spark: SparkSession, parts: StreamParts, batch: Callable[[DataFrame, int], None], *, bounded: bool
 ) -> StreamingQuery:
-    with java_named():
+    with java_errors_named():
         spark.dataSource.register(data_source(parts))
         writer = (
             spark.readStream.format(FORMAT)

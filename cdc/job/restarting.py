@@ -15,7 +15,7 @@ from cdc.spec.life import restart_policy
 from cdc.spec.model import PipelineSpec
 
 
-def run_again(
+def run_with_restarts(
     spec: PipelineSpec,
     run: Callable[[RunControl], int],
     reporter: Reporter,

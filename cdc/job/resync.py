@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cdc.errors import SourceError, TableUnknown
-from cdc.job.pausing import known_table
+from cdc.job.pausing import find_source_table
 from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
@@ -36,13 +36,13 @@ def leave_request(spec: PipelineSpec, table: str, state: StateDir) -> None:
     """Leave the request of `request_resync` in a state directory."""
     pipeline = state.ran_pipeline(source=spec.source.type)
     source: Source = spec.source.build(Context(pipeline, state.source))
-    found = known_table(state, table)
+    found = find_source_table(state, table)
     _check_snapshotted(source, found)
     check_not_paused(state, found)
     middle, tables = compile_spec(spec), TableLog(state.store).at(CommitLog(state.commits).last())
     sink_tables = middle.routes(found)
     members = [table for table in tables.rules if {*middle.routes(table)} & {*sink_tables}]
-    if not middle.snapshots_all_again(source, members):
+    if not middle.re_snapshots_all(source, members):
         _check_distinguishable(found, sink_tables, tables)
     Mailbox(state.store).add(found, RequestKind.SNAPSHOT)
 

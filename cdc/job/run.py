@@ -55,7 +55,7 @@ def run(
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(log.of_python())
-            state = stack.enter_context(found.hold_state(retry, log.reporter.line))
+            state = stack.enter_context(found.locked_state(retry, log.reporter.line))
             pipeline = state.open(name=spec.label, source=spec.source.type)
             state.clear_control()
             mode = Mode(master_of(control, master), until_caught_up or spec.pipeline.bounded, background)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cdc.errors import NotNow, StateError
 from cdc.job.copying import FILE_NAME as SNAPSHOT
-from cdc.job.state_location import StateLocation, alone, default_state_dir, named_location, of_this_machine, reading
+from cdc.job.state_location import StateLocation, alone, default_state_dir, of_this_machine, parse_location, reading
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
@@ -30,12 +30,12 @@ FOLDER = "savepoints"
 _PIPELINE = "pipeline.json"
 
 
-def make_savepoint(spec: PipelineSpec, root: Path) -> Path:
+def create_savepoint(spec: PipelineSpec, root: Path) -> Path:
     """Keep a copy of the state; its folder is beside the state directory, with name and time.
 
     Raises NotNow when the pipeline runs elsewhere, has not run, or is in the middle of a copy or a commit; StateError.
     """
-    found = named_location(root)
+    found = parse_location(root)
     if not found.url:
         _id(spec, StateDir(root))  # before a lock file makes a folder
     with alone(found) as state:
@@ -89,7 +89,7 @@ def _id(spec: PipelineSpec, state: StateDir) -> str:
 def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     """Make the state directory from a savepoint; what the user should know. Raises StateError."""
     savepoint = of_this_machine(savepoint, "a savepoint", "copy it to this machine, and name the folder")
-    found, location = about(savepoint), named_location(root)
+    found, location = about(savepoint), parse_location(root)
     state = StateDir(root)
     sink = spec.sink.build(Context(found.pipeline, state.sink, state.stop_file))
     renamed = sink.last_committed_batch() is None

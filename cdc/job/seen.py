@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cdc.errors import NotNow
 from cdc.job.lock import is_locked
-from cdc.job.state_location import named_location
+from cdc.job.state_location import parse_location
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
 from cdc.state.remote.lease import holder
@@ -24,7 +24,7 @@ def last_run(given: str | Path) -> Seen | None:
 
     A run on another machine puts its document into the store every few seconds.
     """
-    found = named_location(given)
+    found = parse_location(given)
     if not found.url or is_locked(found.root):
         return read_status(found.root)
     there = bucket_at(found.url, _SOON).get_dated(STATUS)
@@ -48,7 +48,7 @@ def show_requests(state: StateDir) -> None:
 
 def check_here(name: str, given: str | Path) -> None:
     """Raise NotNow unless the pipeline runs on this machine, where a request in its state directory reaches it."""
-    found = named_location(given)
+    found = parse_location(given)
     now = read_status(found.root) if not found.url or is_locked(found.root) else None
     if now is not None and now.alive:
         return

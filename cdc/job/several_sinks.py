@@ -29,7 +29,7 @@ from cdc.job.json_log import JsonLog
 from cdc.job.log_records import log_records_of_runs
 from cdc.job.notifying import RunNotifying
 from cdc.job.report import Reporter
-from cdc.job.restarting import run_again
+from cdc.job.restarting import run_with_restarts
 from cdc.job.spark.shared import SharedSpark
 from cdc.job.state_location import SINKS, check_progress
 from cdc.job.watch import Signals
@@ -68,8 +68,10 @@ class _SinkRuns:
         retry = RetryPolicy(stopping=self.stop.is_set)
         try:
             with self.notifying:
-                run_again(self.spec, lambda control: self._run_once(run, control), self.reporter, retry, self._control,
-                          default=default, stop_requested=StateDir(self.root).stop_requested)  # fmt: skip
+                run_with_restarts(
+                    self.spec, lambda control: self._run_once(run, control), self.reporter, retry, self._control,
+                    default=default, stop_requested=StateDir(self.root).stop_requested,
+                )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - one sink's failure is no other's: raised once all have ended
             self.error = as_cdc_error(error)
             self.reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")

@@ -21,13 +21,13 @@ from cdc.job.spark.session import (
     as_guest,
     chosen_master,
     end_spark,
-    java_named,
+    java_errors_named,
     java_pid,
     without_variables,
 )
 from cdc.job.spark.without_executors import warn_without_executors
 from cdc.job.stream import StreamParts
-from cdc.process.without_pandas import keep_pandas_out
+from cdc.process.without_pandas import hide_pandas
 from cdc.sink import Sink
 from cdc.source import Limits, Source
 from cdc.spec.model import PipelineSpec
@@ -39,7 +39,7 @@ class SparkSide:
     def __init__(self, spec: PipelineSpec, place: LockedState, mode: Mode, control: RunControl, output: Output) -> None:
         self._spec, self._place, self._mode, self._control, self._output = spec, place, mode, control, output
         if not control.guest:
-            keep_pandas_out()
+            hide_pandas()
         self._shared = control.shared
         if self._shared is not None:
             self.java = self._shared.java
@@ -55,12 +55,12 @@ class SparkSide:
         `stack` closes them. Raises EngineError, StateError, WorkerLost, also when the same signal has ended Java.
         """
         spark = stack.enter_context(
-            self._own_session(source, sink) if self._shared is None else self._shared.open_session()
+            self._private_session(source, sink) if self._shared is None else self._shared.open_session()
         )
         if spark is None:
             return None
         state, stop = self._place.state, self._control.stop
-        with java_named():
+        with java_errors_named():
             parallelism = self._mode.parallelism(self._spec, spark)
         task = PrepareTask.of(source, sink, middle, state)
         if self._shared is None:
@@ -71,26 +71,26 @@ class SparkSide:
                 return None
         waiting, warn = self._control.progress.note_wait, self._output.warn
         stack.enter_context(warn_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
-        with java_named():
+        with java_errors_named():
             made = executors_side(self._spec, self._place.pipeline, state, spark, task, parallelism, warn)
             side = stack.enter_context(made)
         label = "" if self._shared is None else self._spec.label
         return spark, StreamParts(source, state, _limits(self._spec), parallelism, side, label)
 
     @contextlib.contextmanager
-    def _own_session(self, source: Source, sink: Sink) -> Iterator[SparkSession | None]:
+    def _private_session(self, source: Source, sink: Sink) -> Iterator[SparkSession | None]:
         """A session that is ended with the run; None when the run was asked to stop while it started."""
         place, control, modules = self._place, self._control, (type(source).__module__, type(sink).__module__)
         with contextlib.ExitStack() as stack:
             if control.guest:
                 stack.enter_context(as_guest())
             with self._output.json_log.of_children(), without_variables(self._spec.secret_variables):
-                scratch, settings = place.lock.make_scratch(), self._spec.pipeline.spark
+                scratch, settings = place.lock.create_scratch_folder(), self._spec.pipeline.spark
                 spark, _ = forked_session(
                     stack, place.pipeline, self._mode.master, self.java, scratch, settings, modules
                 )
             try:
-                with java_named():
+                with java_errors_named():
                     place.lock.name_java(java_pid(spark))
                 yield None if control.stop.is_set() else spark
             finally:

@@ -44,7 +44,7 @@ class StateLocation:
     url: str = ""
 
     @contextlib.contextmanager
-    def hold_state(self, retry: RetryPolicy, notify: Callable[[str], None]) -> Iterator[StateDir]:
+    def locked_state(self, retry: RetryPolicy, notify: Callable[[str], None]) -> Iterator[StateDir]:
         """The state, of a run that has locked the folder. Raises StateError."""
         with contextlib.ExitStack() as stack:
             if self.url:
@@ -56,10 +56,10 @@ class StateLocation:
 
 def state_location(given: str | Path | None, spec: PipelineSpec) -> StateLocation:
     """The place that was asked for. Raises StateError for one that cannot be."""
-    return named_location(default_state_dir(spec) if given is None else given)
+    return parse_location(default_state_dir(spec) if given is None else given)
 
 
-def named_location(given: str | Path) -> StateLocation:
+def parse_location(given: str | Path) -> StateLocation:
     """The place of a path or URL. Raises StateError for one that cannot be."""
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
@@ -107,7 +107,7 @@ def of_this_machine(given: str | Path, what: str, hint: str) -> Path:
 
 def working_copy(root: Path, url: str) -> Path:
     """A folder that is to have the working copies of a URL. Raises StateError when it has a state of its own."""
-    note_url(root, named_location(url).url)
+    note_url(root, parse_location(url).url)
     return root
 
 
@@ -182,7 +182,7 @@ def alone(found: StateLocation) -> Iterator[StateDir]:
     lock = RunLock(found.root)
     lock.acquire()
     try:
-        with found.hold_state(_COMMAND, lambda text: None) as state:
+        with found.locked_state(_COMMAND, lambda text: None) as state:
             yield state
     finally:
         lock.release()

@@ -82,9 +82,9 @@ class SealedParts:
     def plan(self) -> StreamParts:
         """The plan, one object per process, which from then on makes Arrow values and has no use for pandas."""
         if self._plan is None:
-            from cdc.process.without_pandas import keep_pandas_out
+            from cdc.process.without_pandas import hide_pandas
 
-            keep_pandas_out()
+            hide_pandas()
             self._plan = plan = pickle.loads(self._pickled)
             if plan.label:
                 label_records(plan.label)
@@ -204,11 +204,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from cdc.flow.task_result import TaskResult
 
             result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
-        from cdc.process.memory import MUCH, give_back_memory, keep_what_is_loaded
+        from cdc.process.memory import MUCH, freeze_loaded_objects, trim_memory
 
-        keep_what_is_loaded()
+        freeze_loaded_objects()
         if result.bytes_read >= MUCH:  # the process waits for its next task beside others that work
-            give_back_memory()
+            trim_memory()
         yield result.to_row()
 
     @crossing

@@ -19,7 +19,7 @@ from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
-from cdc.job.spark.session import java_named, no_error_once_stopped
+from cdc.job.spark.session import errors_ignored_after_stop, java_errors_named
 from cdc.process.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.progress import Progress
 from cdc.retry import Backoff, RetryPolicy
@@ -63,9 +63,9 @@ class Signals:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def no_error_once_stopped(self) -> AbstractContextManager[None, bool | None]:
+    def errors_ignored_after_stop(self) -> AbstractContextManager[None, bool | None]:
         """A failure in the block after a signal is no error: one to the whole group has ended Java, too."""
-        return no_error_once_stopped(self.stop)
+        return errors_ignored_after_stop(self.stop)
 
     def install(self) -> None:
         """Install the handlers. Main thread."""
@@ -113,7 +113,7 @@ class Watch:
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
         try:
-            with java_named():
+            with java_errors_named():
                 self._follow()
         except WorkerLost as lost:
             if not self._gives_up(lost):

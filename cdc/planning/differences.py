@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError, first_of
 from cdc.evolution.merge import missing_columns
-from cdc.planning.edited_options import edited_options, moved_rows
+from cdc.planning.edited_options import edited_options, relocated_rows
 from cdc.schema import CreateTable, DataType, TableId, TableSchema
 from cdc.source import Snapshots
 from cdc.state.decisions import CommitLog
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cdc.transform.rules import Rules
 
 
-def known_tables(state: StateDir) -> Collection[TableId]:
+def last_sink_tables(state: StateDir) -> Collection[TableId]:
     """Return the sink's tables as of the last decided batch; none before the first run. Raises StateError."""
     last = CommitLog(state.commits).last()
     return TableLog(state.store).at(last).sink.keys() if last >= 0 else ()
@@ -84,7 +84,7 @@ def notes_since(
     tables = TableLog(state.store).at(last)
     notes = list(_edited(tables, rules, paused))
     kept = Fingerprints(state.store).read()
-    if kept is not None and (moved := moved_rows(kept.naming, options, tables.sink)):
+    if kept is not None and (moved := relocated_rows(kept.naming, options, tables.sink)):
         notes.append(f"a run would stop: {moved}")
     for edit in () if kept is None else edited_options(kept, source, options, tables.source):
         notes.append(f"{'a run would stop: ' if edit.refused else ''}{edit.key} {edit.text}")

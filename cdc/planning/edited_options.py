@@ -64,7 +64,7 @@ def edited_options(before: Fingerprint, source: object, sink: object, tables: Sc
                 yield EditedOption(f"{part}.{key}", f"{edit}: {options.why_fixed(key)}")
 
 
-def moved_rows(before: Mapping[str, str] | None, options: object, filled: Iterable[TableId]) -> str:
+def relocated_rows(before: Mapping[str, str] | None, options: object, filled: Iterable[TableId]) -> str:
     """Return why a run is refused: tables with rows, and where these were written; empty when it is not.
 
     `before` is the `naming` of the sink's options in earlier runs; None when unknown.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.merge import merge_all
-from cdc.flow.expected import check_expected, check_there
+from cdc.flow.expected import check_existing_tables, check_expected
 from cdc.planning.plan import Plan, TablePlan
 from cdc.planning.table_checks import check_merges, check_patterns, check_rules, unfit
 from cdc.schema import CreateTable, TableId, TableSchema
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cdc.transform.rules import Rules
 
 
-def make_plan(
+def plan_pipeline(
     spec: PipelineSpec,
     middle: Middle,
     tables: Mapping[TableId, TableSchema],
@@ -83,7 +83,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
     from cdc.planning.differences import (
         changed_note,
         changed_tables,
-        known_tables,
+        last_sink_tables,
         notes_since,
         ruled_tables,
         unfit_notes,
@@ -104,10 +104,10 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             known = () if kept is None else kept.patterns
             missing = check_patterns(spec, middle.routes, tables, complete=source.lists_all_tables, known=known)
             paused = () if state is None else PauseReader(state).tables().paused
-            known_sinks = () if state is None else known_tables(state)
+            known_sinks = () if state is None else last_sink_tables(state)
             changed = [] if state is None else changed_tables(state, tables)
             ruled = {} if state is None else ruled_tables(state)
-            plan = make_plan(spec, middle, tables, sink, known_sinks, paused, sink.keyless, changed, ruled)
+            plan = plan_pipeline(spec, middle, tables, sink, known_sinks, paused, sink.keyless, changed, ruled)
             plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
             since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused, spec.source)
             unfit = () if state is None else unfit_notes(state, middle, source)
@@ -187,7 +187,7 @@ def _with_stop(plan: TablePlan, policy: Policy, creations: Iterable[CreateTable]
     try:
         check_expected(sink, expected)
         if not expected:
-            check_there(sink, policy, [CreateTable(plan.sink, plan.schema)])
+            check_existing_tables(sink, policy, [CreateTable(plan.sink, plan.schema)])
     except ChangeRefused as error:
         return replace(plan, refused=plan.refused or str(error), statements=())
     return replace(plan, statements=()) if expected else plan

@@ -7,7 +7,7 @@ import os
 from cdc.errors import EngineError
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Put this process at idle priority, and so every process and thread that it starts from here on.
 
     Linux: the scheduling policy SCHED_IDLE (sched(7)), which needs no privilege and cannot be taken back without one.

@@ -12,7 +12,7 @@ MUCH = 16 << 20
 """Bytes of rows or messages that leave enough behind to give it back."""
 
 
-def give_back_memory() -> None:
+def trim_memory() -> None:
     """Give back what is freed. Any process; takes 4 to 10 ms. C libraries other than glibc do so without being told."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -21,7 +21,7 @@ def give_back_memory() -> None:
 
 
 @functools.cache
-def keep_what_is_loaded() -> None:
+def freeze_loaded_objects() -> None:
     """Leave all objects of this process out of Python's searches for cycles, once: after the first task they are code.
 
     PySpark's worker searches after every task, 30 ms each time among half a million objects.

@@ -27,7 +27,7 @@ ABORTED = 130
 STOPPED_EARLY = "stopped before anything was read"
 
 
-def leave_at_once(arguments: Sequence[str]) -> None:
+def exit_on_signal(arguments: Sequence[str]) -> None:
     """From now on a signal ends the process with exit code 0, if these are the arguments of `cdc run`.
 
     No effect outside the main thread. The run puts handlers of its own in place when it has begun.

@@ -45,7 +45,7 @@ def pandas_hidden() -> Iterator[None]:
         _hider.blocks -= 1
 
 
-def keep_pandas_out() -> None:
+def hide_pandas() -> None:
     """Let PyArrow find that there is no pandas: it asks once in a process. Everything else can import it as before.
 
     Any process, as often as one likes; without effect where pandas is loaded already.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.serve.control import LogLine
-from cdc.state.durable import make_folder, private
+from cdc.state.durable import create_folder, private
 
 FILE_NAME = "run.log"
 LARGEST = 4 << 20
@@ -34,7 +34,7 @@ class RunLog(io.TextIOBase):
     """
 
     def __init__(self, folder: Path, worrying: Callable[[LogLine], None], largest: int = LARGEST) -> None:
-        make_folder(folder)
+        create_folder(folder)
         self._path, self._worrying, self._largest = folder / FILE_NAME, worrying, largest
         self._last = deque(read_log(folder, _REMEMBERED), _REMEMBERED)
         self._file = self._open()

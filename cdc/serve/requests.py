@@ -12,10 +12,10 @@ SAVEPOINT_S = 60.0
 
 def savepoint(pipeline: Supervisor) -> Path:
     """Keep a copy of its state between two runs; the copy's folder. Raises NotNow."""
-    from cdc.job.savepoint import check_savepoint, make_savepoint
+    from cdc.job.savepoint import check_savepoint, create_savepoint
 
     check_savepoint(pipeline.spec, pipeline.root)
-    return pipeline.between_runs(lambda: make_savepoint(pipeline.spec, pipeline.root), SAVEPOINT_S)
+    return pipeline.between_runs(lambda: create_savepoint(pipeline.spec, pipeline.root), SAVEPOINT_S)
 
 
 def resync(pipeline: Supervisor, table: str) -> None:

@@ -129,9 +129,9 @@ class CommitLog:
                 item["payload"] = self._payloads.write(decision.batch, handle.payload)
         self._store.write_json(f"{decision.batch}.json", fields)
 
-    def check_held(self) -> None:
+    def check_lease(self) -> None:
         """Raise StateUnavailable when another run may have begun, which commits what is decided."""
-        self._store.check_held()
+        self._store.check_lease()
 
     def get(self, batch: int, *, payloads: bool = False) -> Decision | None:
         """The decision on a batch, None when there is none.

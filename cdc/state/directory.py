@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import NotNow, StateError
-from cdc.state.durable import make_folder, remove, state_error, sweep
+from cdc.state.durable import create_folder, remove, state_error, sweep
 from cdc.state.notes import Notes
 from cdc.state.remote.store import store_at
 from cdc.state.store import RESTORE, Store
@@ -61,7 +61,7 @@ class StateDir:
         Raises StateError when it cannot be written, belongs to a pipeline with another source, is damaged, or has
         another format.
         """
-        self._make_folders()
+        self._create_folders()
         fields = self.store.read_json(_PIPELINE)
         if fields is None:
             slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "pipeline"
@@ -69,10 +69,10 @@ class StateDir:
             self.store.write_json(_PIPELINE, fields, indent=1)
         return self._checked(fields, source)
 
-    def _make_folders(self) -> None:
+    def _create_folders(self) -> None:
         try:
             for folder in FOLDERS:
-                make_folder(self.root / folder)
+                create_folder(self.root / folder)
         except OSError as error:
             raise state_error(self.root, error) from error
         for folder in ("", *FOLDERS):

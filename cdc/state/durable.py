@@ -54,7 +54,7 @@ def write_file(path: Path, data: bytes) -> None:
     """Put a whole file in place: temporary file, fsync, rename, fsync of the folder. Raises StateError."""
     spare = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
-        make_folder(path.parent)
+        create_folder(path.parent)
         with durable(spare, path) as file:
             file.write(data)
     except OSError as error:
@@ -97,7 +97,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 def open_new(path: Path) -> BinaryIO:
     """Open a new file for this user alone, whose folder is made; what had its name is emptied. Raises OSError."""
-    make_folder(path.parent)
+    create_folder(path.parent)
     return open(path, "wb", opener=private)
 
 
@@ -109,11 +109,11 @@ def close_synced(file: BinaryIO) -> None:
     sync_folder(Path(file.name).parent)
 
 
-def make_folder(folder: Path) -> None:
+def create_folder(folder: Path) -> None:
     """Make a folder and those above it that are missing; each is on disk when it returns. Raises OSError."""
     if folder.is_dir():
         return
-    make_folder(folder.parent)
+    create_folder(folder.parent)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(FOLDER_MODE)
     if not folder.is_dir():

@@ -38,7 +38,7 @@ class Fingerprint:
     patterns: tuple[str, ...] = ()
     source: Mapping[str, str] = field(default_factory=dict)
 
-    def same_place(self, other: Fingerprint) -> bool:
+    def same_location(self, other: Fingerprint) -> bool:
         """Whether both say the same place: a cluster is the same as long as one of its servers is."""
         return not self.at or not other.at or bool({*self.at} & {*other.at})
 

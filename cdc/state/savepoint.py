@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.state.durable import make_folder, state_error, sync_folder
+from cdc.state.durable import create_folder, state_error, sync_folder
 from cdc.state.store import LocalStore
 
 FORMAT = 1
@@ -106,7 +106,7 @@ def _fill_atomically(target: Path, fill: Callable[[Path], None]) -> None:
     try:
         if target.exists():
             raise StateError("is there already", where=str(target), hint="name another folder")
-        make_folder(spare)
+        create_folder(spare)
         fill(spare)
         os.rename(spare, target)
         sync_folder(target.parent)

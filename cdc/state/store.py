@@ -17,7 +17,7 @@ from typing import Any
 
 from cdc.errors import StateError
 from cdc.state.append_log import AppendLog
-from cdc.state.durable import make_folder, private, remove, state_error, write_file
+from cdc.state.durable import create_folder, private, remove, state_error, write_file
 
 RESTORE = "restore the state directory from a copy, or start over with an empty one"
 """The way out when something is damaged."""
@@ -70,7 +70,7 @@ class Store(ABC):
     def note(self, path: Path, data: bytes) -> None:
         """Add lines to a bulk file that a restart can do without: they may go with the machine. Executor."""
         try:
-            make_folder(path.parent)
+            create_folder(path.parent)
             with open(path, "ab", opener=private) as file:
                 file.write(data)
         except OSError as error:
@@ -94,7 +94,7 @@ class Store(ABC):
     def check(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
         """Raise StateError when this run may write nothing any more, as another has begun."""
 
-    def check_held(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
+    def check_lease(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
         """Raise StateUnavailable when another run may have begun: a sink is then not to be asked for anything."""
 
     def read_json(self, name: str, *, hint: str = RESTORE) -> dict[str, Any] | None:

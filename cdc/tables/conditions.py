@@ -22,7 +22,7 @@ def holds(step: Step, name: str) -> bool:
     return _HOLDS[bare](step) == (bare == name)
 
 
-def _all_again(step: Step) -> bool:
+def _all_re_snapshotted(step: Step) -> bool:
     if step.sink.shadowed:
         return True
     return step.policy.mirrors and step.tables.now.shadows and not step.not_snapshotted
@@ -120,7 +120,7 @@ _HOLDS: Mapping[str, Condition] = {
     "grows": _grows,
     "lacks": _lacks,
     "mirrors": lambda step: step.policy.mirrors,
-    "all again": _all_again,
+    "all again": _all_re_snapshotted,
     "allowed": _allowed,
     "carried out": lambda step: step.is_carried_out,
     "delete": _delete,

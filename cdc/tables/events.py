@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cdc.events import (
     Alteration,
+    CaptureEnded,
     RowsUncertain,
     SnapshotBegun,
     SnapshotDone,
@@ -17,7 +18,6 @@ from cdc.events import (
     TableChanged,
     TableCreated,
     TableDropped,
-    TableLeft,
     TableRenamed,
     TableTruncated,
     Uncertain,
@@ -28,6 +28,7 @@ from cdc.schema import TableId
 __all__ = [
     "EVENTS",
     "Alteration",
+    "CaptureEnded",
     "Event",
     "OperationRefused",
     "PauseRequested",
@@ -44,7 +45,6 @@ __all__ = [
     "TableChanged",
     "TableCreated",
     "TableDropped",
-    "TableLeft",
     "TableRenamed",
     "TableTruncated",
     "Uncertain",
@@ -129,7 +129,7 @@ Event = (
 )
 
 EVENTS: tuple[type[Event], ...] = (
-    TableCreated, TableChanged, RowsUncertain, TableTruncated, TableDropped, TableRenamed, TableLeft, SnapshotVoid,
+    TableCreated, TableChanged, RowsUncertain, TableTruncated, TableDropped, TableRenamed, CaptureEnded, SnapshotVoid,
     SnapshotBegun, SnapshotDone, SnapshotRequested, PauseRequested, ResumeRequested, RouteAdded, RouteRemoved,
     RowsUnfit, OperationRefused, ShadowBegun,
 )  # fmt: skip

@@ -27,7 +27,7 @@ from cdc.schema import (
 from cdc.tables import events as on
 from cdc.tables.cells import AS_REQUESTED, CARRIED_OUT, NOTICES, Case, Impossible
 from cdc.tables.conditions import holds
-from cdc.tables.operations import OPERATE, begin_shadow, swap_if_whole
+from cdc.tables.operations import OPERATE, begin_shadow, swap_if_complete
 from cdc.tables.sinks import Notice, with_shard
 from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, PairState, Tables, TableState
 from cdc.tables.step import Step
@@ -101,15 +101,15 @@ class Machine:
                 if table not in old:
                     self.handle(on.RouteAdded(source, target))
                 elif target != old[table]:
-                    raise shard_moved(source, old[table], target)
+                    raise shard_column_moved(source, old[table], target)
             for table in sorted(old.keys() - new.keys()):
                 self.handle(on.RouteRemoved(source, old[table]))
 
-    def begin_shadow_again(self, table: TableId) -> None:
+    def restart_shadow(self, table: TableId) -> None:
         """Nobody knows what is in the shadow table: it begins again, if there is one."""
         if self.tables.sinks.state(table).shadowed:
             begin_shadow(self.tables, table, None)
-            self._handle_inside()
+            self._handle_induced()
 
     def restore_columns(self, table: TableId) -> None:
         """A sink table has all of its columns again that an earlier try of the batch has taken away."""
@@ -117,7 +117,7 @@ class Machine:
         if schema is not None:
             self.tables.sinks.plan(CreateTable(table, schema))
 
-    def drop_left_shadow(self, table: TableId) -> None:
+    def drop_stale_shadow(self, table: TableId) -> None:
         """A shadow table that an earlier try of the batch has created goes, unless this one has it too."""
         sinks = self.tables.sinks
         if sinks.shadows and not sinks.state(table).shadowed:
@@ -137,7 +137,7 @@ class Machine:
         if isinstance(event, on.TableCreated):
             for _, table in self.tables.pairs_of(source):
                 self.tables.merge(table, source)
-        schema = before if isinstance(event, on.TableLeft) else behind.get(source)
+        schema = before if isinstance(event, on.CaptureEnded) else behind.get(source)
         for target in self.tables.now.route.targets(source):
             self._step(event, target, schema)
         self.tables.sources.pop(source, None)
@@ -149,7 +149,7 @@ class Machine:
             if old is None:
                 self._create_at(event, new, schema)
             elif new is None:
-                self._step(on.TableLeft(event.table, f"{event.new_table} goes elsewhere"), old, schema)
+                self._step(on.CaptureEnded(event.table, f"{event.new_table} goes elsewhere"), old, schema)
             else:
                 self._step(event, old, schema, new)
         self.tables.sources = apply_changes(self.tables.sources, [RenameTable(event.table, event.new_table)])
@@ -161,7 +161,7 @@ class Machine:
         if schema is not None:
             step = Step(self.tables, event, new, schema, new)
             OPERATE["create renamed"](step)
-            self._handle_inside()
+            self._handle_induced()
             left_out = {TableState.PAUSED, TableState.RESUMED}
             states = (self.tables.states_of(event.table) | self.tables.states_of(event.new_table)) & left_out
             state = min(states, default=TableState.LIVE)
@@ -183,17 +183,17 @@ class Machine:
         for name in case.do:
             if name != "swap":
                 OPERATE[name](step)
-                self._handle_inside()
+                self._handle_induced()
         self._set_state(step, case)
         if case.notice:
-            text = NOTICES[case.notice].format_map(step.notice_words)
+            text = NOTICES[case.notice].format_map(step.notice_values)
             requested = self.tables.pair(step.pair).by_user and not step.policy.mirrors
             done = case.notice in CARRIED_OUT or (requested and case.notice in AS_REQUESTED)
             self.tables.sinks.add_notice(step.notice_table, text, done=done)
         if "swap" in case.do:
-            swap_if_whole(self.tables, step.target.table)
+            swap_if_complete(self.tables, step.target.table)
 
-    def _handle_inside(self) -> None:
+    def _handle_induced(self) -> None:
         while self.tables.inside:
             self.handle(self.tables.inside.pop(0))
 
@@ -272,7 +272,7 @@ def _impossible(step: Step, cell: Impossible) -> EngineError:
     )
 
 
-def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:
+def shard_column_moved(source: TableId, old: Target, new: Target) -> EditRefused:
     """The error for another column with the source's name in a table that is there."""
     before, now = (target.shard_column or "none" for target in (old, new))
     return EditRefused(
@@ -309,12 +309,12 @@ def batch_outcome(
     for table in sorted(lacking):
         machine.restore_columns(table)
     for table in touched:
-        machine.begin_shadow_again(table)
+        machine.restart_shadow(table)
     machine.apply_routes()
     for event in events:
         machine.handle(event)
     for table in touched:
-        machine.drop_left_shadow(table)
+        machine.drop_stale_shadow(table)
     return machine.outcome()
 
 

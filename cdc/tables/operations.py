@@ -25,7 +25,7 @@ def begin_shadow(tables: TableMap, table: TableId, cause: TableId | None) -> Non
             tables.inside.append(on.ShadowBegun(member, Target(table)))
 
 
-def swap_if_whole(tables: TableMap, table: TableId) -> None:
+def swap_if_complete(tables: TableMap, table: TableId) -> None:
     """The shadow table takes the table's place once every source table is in it."""
     if tables.sinks.state(table).shadowed and not any(
         tables.state((member, table)) in AWAITED for member in tables.members(table)
@@ -47,7 +47,7 @@ def _widen(step: Step) -> None:
         _check_policy(step)
         if step.is_comment:
             return
-        if words := step.merged_words:
+        if words := step.unmerged_part:
             step.sinks.add_notice(step.table, words)
         added = step.change.column.name if isinstance(step.change, AddColumn) else ""
     if not isinstance(step.event, on.RouteAdded):
@@ -150,7 +150,7 @@ def _refusal(step: Step) -> ChangeRefused:
             )
         case on.TableChanged():
             return ChangeRefused(
-                f"{step.change_words} of {step.source}: its rows that are there would have the values under the other "
+                f"{step.change_text} of {step.source}: its rows that are there would have the values under the other "
                 "names, and cannot be told from those of other tables",
                 where=str(step.table),
                 hint="write evolve, with a source that copies tables: all that go there are re-snapshotted; or route "

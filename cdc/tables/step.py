@@ -150,7 +150,7 @@ class Step:
     # words
 
     @property
-    def change_words(self) -> str:
+    def change_text(self) -> str:
         """The event in a few words."""
         match self.event:
             case on.TableChanged() | on.TableTruncated() | on.TableDropped():
@@ -168,14 +168,14 @@ class Step:
         return self.table if self.new is None else self.new.table
 
     @property
-    def notice_words(self) -> dict[str, str]:
+    def notice_values(self) -> dict[str, str]:
         """The words of notices."""
         new, where, reason, why = "", "", "", ""
         match self.event:
             case on.TableRenamed(new_table=new_table):
                 new, reason = str(new_table), self.stays or "renames are left out"
                 where = f" in {self.table}" if self.new is not None and self.new.table != self.table else ""
-            case on.TableLeft(why=reason) | on.OperationRefused(reason=reason):
+            case on.CaptureEnded(why=reason) | on.OperationRefused(reason=reason):
                 pass
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 pass
@@ -184,7 +184,7 @@ class Step:
             case _:
                 pass
         return {
-            "source": str(self.source), "change": self.change_words, "new": new, "where": where, "reason": reason,
+            "source": str(self.source), "change": self.change_text, "new": new, "where": where, "reason": reason,
             "why": why,
         }  # fmt: skip
 
@@ -217,9 +217,9 @@ class Step:
         return f"{self.new.table} is there already" if self.new.table in self.sinks.schemas else ""
 
     @property
-    def merged_words(self) -> str:
+    def unmerged_part(self) -> str:
         """The part of a change that a merged sink table does not follow, in words; empty for none."""
-        whose, there = f"{self.change_words} of {self.source}", self.sink_schema
+        whose, there = f"{self.change_text} of {self.source}", self.sink_schema
         match self.change:
             case RenameColumn(old_name=old_name, new_name=new_name) if old_name.casefold() != new_name.casefold():
                 kept = _kept(f"{old_name} and {new_name}")

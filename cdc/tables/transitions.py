@@ -245,7 +245,7 @@ def _left() -> dict[_Key, Cell]:
             **_cells((AB, DE), event, STAYS),
         }
 
-    return {**removed(on.TableLeft, "left"), **removed(on.RouteRemoved, "unrouted")}
+    return {**removed(on.CaptureEnded, "left"), **removed(on.RouteRemoved, "unrouted")}
 
 
 def _snapshots() -> dict[_Key, Cell]:

@@ -90,5 +90,5 @@ class MemoryState(StateDir):
         super().__init__(_NOWHERE)
         self.store = MemoryStore()
 
-    def _make_folders(self) -> None:
+    def _create_folders(self) -> None:
         """There are none."""

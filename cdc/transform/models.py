@@ -21,7 +21,7 @@ from cdc.transform.convert import Arity
 from cdc.transform.engine import EngineFunction
 from cdc.transform.model_client import EMBEDDED, RETRY, InputRefused, ModelClient
 from cdc.transform.model_functions import FORMS, Form
-from cdc.transform.rule import OwnFunction
+from cdc.transform.rule import CustomFunction
 from cdc.transform.syntax import Call, Literal, Mistake, Span
 from cdc.transform.texts import Model
 from cdc.transform.translate import engine_name
@@ -61,9 +61,9 @@ class LoadedModel:
         error, self._stopped = self._stopped, None
         return error
 
-    def own(self) -> OwnFunction:
+    def own(self) -> CustomFunction:
         """Return the function as rules call it."""
-        return OwnFunction(Arity(1, 1), self)
+        return CustomFunction(Arity(1, 1), self)
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
         """Return the typed call, of text or of an image's bytes."""
@@ -181,10 +181,10 @@ class NamedModels:
         self.name, self.form = name, form
         self.models = {model.name.upper(): LoadedModel(model, (name, form)) for model in models}
 
-    def own(self) -> OwnFunction:
+    def own(self) -> CustomFunction:
         """Return the function as rules call it."""
         count = 2 + len(self.form.more)
-        return OwnFunction(Arity(count, count), self, self._wrong)
+        return CustomFunction(Arity(count, count), self, self._wrong)
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
         """Return the typed call of the model that the first argument names."""
@@ -202,7 +202,7 @@ class NamedModels:
         return Mistake(named.span, f"there is no model {named.value}", f"pipeline.model has {known}")
 
 
-def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dict[str, OwnFunction]]:
+def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dict[str, CustomFunction]]:
     """Return all functions of a file's models, and the functions that rules call by upper-case name."""
     single = [LoadedModel(model) for model in models if model.kind != "named"]
     named = [model for model in models if model.kind == "named"]

@@ -26,7 +26,7 @@ _MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
 
 
 @dataclass(frozen=True)
-class OwnFunction:
+class CustomFunction:
     """A user function.
 
     Attributes:
@@ -81,7 +81,7 @@ class Rule:
     soft_delete: bool = False
     masks: tuple[Mask, ...] = ()
     metadata: tuple[str, ...] = ()
-    own: Mapping[str, OwnFunction] = field(default_factory=dict)
+    own: Mapping[str, CustomFunction] = field(default_factory=dict)
     on_error: OnError = "fail"
     namespaces: bool = False
     typed: OrderedDict[TableSchema, Any] = field(default_factory=OrderedDict, compare=False, repr=False)
@@ -93,7 +93,7 @@ def parse_rule(
     *,
     metadata: tuple[str, ...] = (),
     namespaces: bool = False,
-    own: Mapping[str, OwnFunction] | None = None,
+    own: Mapping[str, CustomFunction] | None = None,
     on_error: OnError = "fail",
     keyed: bool = True,
 ) -> Rule:

@@ -34,7 +34,7 @@ from cdc.schema import (
 from cdc.transform.inputs import OF_CHANGE, OF_TABLE
 from cdc.transform.model_use import uses_model
 from cdc.transform.models import loaded_models
-from cdc.transform.rule import OwnFunction, Rule, parse_rule
+from cdc.transform.rule import CustomFunction, Rule, parse_rule
 from cdc.transform.rule_types import Typing, typing_of
 from cdc.transform.texts import RuleSettings, RuleSource
 from cdc.transform.typed import Typed, columns, walk
@@ -187,7 +187,7 @@ _Parsed = list[tuple[TablePattern, Rule]]
 _last: tuple[tuple[RuleSource, ...], RuleSettings, _Parsed] | None = None
 
 
-def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, own: Mapping[str, OwnFunction]) -> _Parsed:
+def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, own: Mapping[str, CustomFunction]) -> _Parsed:
     """Parse the rules of these texts. The last result is cached, as a file is checked and then run.
 
     Rules with user functions are not cached, as each load creates a new function. Raises SpecError with the problems of

@@ -28,7 +28,7 @@ from cdc.transform.conversions import engine_type
 from cdc.transform.convert import Arity
 from cdc.transform.engine import EngineFunction
 from cdc.transform.limits import in_range_values
-from cdc.transform.rule import OwnFunction
+from cdc.transform.rule import CustomFunction
 from cdc.transform.syntax import Span
 from cdc.transform.texts import UserFunction
 from cdc.transform.translate import engine_name
@@ -112,11 +112,11 @@ class LoadedFunction:
         nullable = self.result_nullable or any(arg.nullable for arg in strict)
         return call(self.op, self.result, given, span, nullable=nullable, fails=True)
 
-    def own(self) -> OwnFunction:
+    def own(self) -> CustomFunction:
         """Return the function as rules call it."""
         least = sum(parameter.default is ... for parameter in self.parameters)
         whole = self.on_block if self.arrow else None
-        return OwnFunction(Arity(least, len(self.parameters)), self, whole=whole)
+        return CustomFunction(Arity(least, len(self.parameters)), self, whole=whole)
 
     def engine(self) -> EngineFunction:
         """Return the function as the engine calls it."""

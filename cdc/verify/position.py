@@ -8,7 +8,7 @@ from cdc.errors import StateError
 from cdc.offsets import source_offset
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from cdc.source import Offset, TablesNow
+from cdc.source import CurrentTables, Offset
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
@@ -36,7 +36,7 @@ class Committed:
         """Return the source's offset after that batch."""
         return source_offset(self.decision().end)
 
-    def reaches(self, now: TablesNow, end: Offset, tables: Sequence[TableId]) -> bool:
+    def reaches(self, now: CurrentTables, end: Offset, tables: Sequence[TableId]) -> bool:
         """Wait until all changes of these tables up to `end` are in the sink; return False on timeout."""
         pauses = Backoff(self._wait, "verify")
         while not now.covers(self.offset(), end, tables):

@@ -14,7 +14,7 @@ from cdc.route import Target
 from cdc.schema import TableId, TableSchema
 from cdc.sink import StoredTable
 from cdc.sink_columns import Coercion, with_source
-from cdc.source import Count, TablesNow
+from cdc.source import Count, CurrentTables
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -46,7 +46,7 @@ class Expected:
         count: counts values that are changed on the way.
     """
 
-    now: TablesNow
+    now: CurrentTables
     feeds: tuple[Feed, ...]
     schema: TableSchema
     stored: StoredTable

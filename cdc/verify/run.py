@@ -46,7 +46,7 @@ def _verify_tables(
     pipeline = state.ran_pipeline(source=spec.source.type)
     source = spec.source.build(Context(pipeline, state.source))
     sink = spec.sink.build(Context(pipeline, state.sink))
-    if (now := source.tables_now()) is None:
+    if (now := source.current_tables()) is None:
         raise SourceError("its tables cannot be read, only their changes", where=f"source {spec.source.type}")
     committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
     decision = committed.decision()

@@ -17,7 +17,7 @@ from cdc.pattern import TablePattern
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink, StoredTable
-from cdc.source import TablesNow
+from cdc.source import CurrentTables
 from cdc.tables.pauses import PausedTables
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
@@ -59,7 +59,7 @@ class TableVerifier:
 
     def __init__(
         self,
-        now: TablesNow,
+        now: CurrentTables,
         sink: Sink,
         middle: Middle,
         committed: Committed,

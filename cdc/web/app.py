@@ -44,7 +44,7 @@ _STATUS: Final[Mapping[type[CdcError], int]] = {PipelineUnknown: 404, TableUnkno
 """What an error is answered with; others are 502: the source, the sink or the state said no."""
 
 
-def make_app(control: Control, settings: WebSettings) -> Starlette:
+def create_app(control: Control, settings: WebSettings) -> Starlette:
     """The application over a running server. Raises EngineError when anybody could come in."""
     settings.check()
     sessions, views = Logins(settings), Views(control)

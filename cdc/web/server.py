@@ -10,7 +10,7 @@ import uvicorn
 
 from cdc.errors import EngineError
 from cdc.serve.control import Control
-from cdc.web.app import make_app
+from cdc.web.app import create_app
 from cdc.web.settings import WebSettings
 
 _BACKLOG = 64
@@ -32,7 +32,7 @@ class WebServer:
         listening = self._listen(wanted)
         settings = replace(wanted, port=listening.getsockname()[1])
         config = uvicorn.Config(
-            make_app(self._control, settings), log_config=None, access_log=False, server_header=False, lifespan="off",
+            create_app(self._control, settings), log_config=None, access_log=False, server_header=False, lifespan="off",
             timeout_graceful_shutdown=2,
         )  # fmt: skip
         server = self._server = uvicorn.Server(config)

@@ -101,7 +101,7 @@ class DorisLoad(TableLoad[Upload]):
             reply = load_reply(upload.early)
             if not reply.label_taken:
                 raise self._failure(reply)
-            if not transactions.free_once(self._table, label, reply.txn):
+            if not transactions.free_label_once(self._table, label, reply.txn):
                 self._may_repeat(label)
                 return None
         raise SinkUnavailable("the label of this load does not become free", where=f"{self._table}, label {label}")

@@ -10,7 +10,7 @@ from cdc.schema import TableId
 from connectors.doris.catalog import read_table
 from connectors.doris.dialect import DorisDialect
 from connectors.shared.sql.client import SqlSession
-from connectors.shared.streamload.schema_session import FEWER_REPLICAS, ServerSchemas, ServerWords
+from connectors.shared.streamload.schema_session import FEWER_REPLICAS, ServerSchemas, ServerVocabulary
 from connectors.shared.streamload.sql_types import SqlType
 
 _NAMES = "name the column otherwise with a projection; of letters alone: SET GLOBAL enable_unicode_name_support = true"
@@ -19,7 +19,7 @@ _NAMES = "name the column otherwise with a projection; of letters alone: SET GLO
 class DorisSchemas(ServerSchemas[SqlType]):
     """An open session. Loads that are committed but not visible yet are waited for: a copy would miss their rows."""
 
-    words = ServerWords(
+    words = ServerVocabulary(
         newest_job="CreateTime",
         blocked="see SHOW TRANSACTION, let them end, then start again",
         busy=(

@@ -110,9 +110,9 @@ class Transactions:
         `txn` is the transaction that has the label, 0 or less when it is not known. Raises SinkUnavailable when the
         transaction neither ends nor can be aborted.
         """
-        return self.retry.call(lambda: self.free_once(table, label, txn), f"{table}: freeing the label {label}")
+        return self.retry.call(lambda: self.free_label_once(table, label, txn), f"{table}: freeing the label {label}")
 
-    def free_once(self, table: TableId, label: str, txn: int = 0) -> bool:
+    def free_label_once(self, table: TableId, label: str, txn: int = 0) -> bool:
         """Free a label as `free`, tried once: raises SinkUnavailable when it may work later."""
         state = self.client.state(table.database, label)
         if state.open:

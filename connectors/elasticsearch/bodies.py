@@ -24,14 +24,14 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
-from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines, shard_suffixes
+from connectors.elasticsearch.documents import DocumentTarget, document_ids, lines, shard_suffixes
 from connectors.elasticsearch.lookup import looked_for
 from connectors.shared.last_image.last_image import KeylessChanges, LastImages, concat_blocks, every_insert, images
 from connectors.shared.staging.stage import batch_folder, refuse_null_keys
 
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
 
-Places = Callable[[TableId], DocumentPlace]
+Places = Callable[[TableId], DocumentTarget]
 """Where documents of a table go. Raises SinkError for a table without an index."""
 
 
@@ -39,7 +39,7 @@ Places = Callable[[TableId], DocumentPlace]
 class _TableDocuments:
     """The documents of one table in this task."""
 
-    place: DocumentPlace
+    place: DocumentTarget
     key: tuple[str, ...]
     blocks: list[ChangeBlock] = field(default_factory=list)
     rows: int = 0

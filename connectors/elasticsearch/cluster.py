@@ -74,7 +74,7 @@ class SearchCluster:
         """The index of a table, this pipeline's. Raises SinkError as `index` and for one that another has taken."""
         found = self.index(table)
         if found.pipeline != self.pipeline:
-            raise taken_error(found, table)
+            raise foreign_index_error(found, table)
         return found
 
     def indexes_behind(self, tables: Sequence[TableId]) -> dict[str, Index]:
@@ -105,7 +105,7 @@ class SearchCluster:
             found[alias] = replace(found[alias], shards=tuple(sorted(suffixes)))
         return found
 
-    def make_shards(self, table: TableId, suffixes: Iterable[str], settings: Mapping[str, Any]) -> None:
+    def create_shards(self, table: TableId, suffixes: Iterable[str], settings: Mapping[str, Any]) -> None:
         """Make the shards of a table's index that are missing. Raises SinkError for a name that another table has."""
         index, alias = self.index(table), self.names.alias(table)
         for suffix in sorted(set(suffixes) - {*index.shards, ""}):
@@ -142,7 +142,7 @@ class SearchCluster:
             found[alias] = highest_numbers([str(row["index"]) for row in rows], alias)
         return found
 
-    def deletes_kept_s(self, *, own: bool) -> dict[str, float]:
+    def delete_retention_s(self, *, own: bool) -> dict[str, float]:
         """`index.gc_deletes` of the indexes that pipelines have made, in seconds; `own`: this pipeline's only."""
         path = "/_all/_mapping?filter_path=*.mappings._meta.cdc.pipeline"
         found = self.client.request("GET", path)
@@ -210,7 +210,7 @@ class SearchCluster:
         last = self._last_commit()
         return dict(json.loads(last.get("counts", "{}"))) if last.get("batch") == batch else {}
 
-    def make_commits(self) -> None:
+    def create_commits_index(self) -> None:
         """Make the index of the pipelines' documents, if there is none. Clusters may make no index by themselves."""
         settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1"}
         fields = {"pipeline": {"type": "keyword"}, "batch": {"type": "long"}}
@@ -252,7 +252,7 @@ def _suffix(index: Index, alias: str, aliases: Mapping[str, Mapping[str, Any]]) 
     return next(own, begin).removeprefix(begin)
 
 
-def taken_error(index: Index, table: TableId) -> SinkError:
+def foreign_index_error(index: Index, table: TableId) -> SinkError:
     """The error about an index that another pipeline has taken."""
     hint = "end this one; of two pipelines only the one that began last writes a table's index"
     return SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)

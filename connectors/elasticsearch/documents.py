@@ -35,7 +35,7 @@ _ESCAPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentPlace:
+class DocumentTarget:
     """The place of a table's documents.
 
     Attributes:
@@ -83,7 +83,9 @@ def document_ids(rows: pa.RecordBatch, key: Sequence[str]) -> pa.Array:
     return ids
 
 
-def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.ndarray, place: DocumentPlace) -> pa.Array:
+def lines(
+    rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.ndarray, place: DocumentTarget
+) -> pa.Array:
     """A text for each row: the action, and the document unless the row is gone. Each line ends with a line feed.
 
     `gone` is bool[n]. Raises SinkError for a number that JSON has not.
@@ -100,7 +102,7 @@ def lines(rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.nda
     return made
 
 
-def _end(rows: pa.RecordBatch, place: DocumentPlace) -> Piece:
+def _end(rows: pa.RecordBatch, place: DocumentTarget) -> Piece:
     """The rest of an action line behind the id."""
     plain_end: Piece = '"}}\n'
     if place.sharding[0]:
@@ -115,13 +117,13 @@ def _end(rows: pa.RecordBatch, place: DocumentPlace) -> Piece:
     return pc.if_else(pc.fill_null(pc.not_equal(texts, ""), False), routed, plain_end)
 
 
-def shard_suffixes(rows: pa.RecordBatch, place: DocumentPlace) -> pa.Array:
+def shard_suffixes(rows: pa.RecordBatch, place: DocumentTarget) -> pa.Array:
     """The end of the name of the index that each row belongs into; empty for NULL and an empty text."""
     texts = pc.fill_null(plain(rows.column(place.sharding[0])), "").dictionary_encode()
     return pa.array([shard_suffix(text) for text in texts.dictionary.to_pylist()], pa.string()).take(texts.indices)
 
 
-def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentPlace) -> list[Piece]:
+def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentTarget) -> list[Piece]:
     """The JSON object of each row."""
     pieces: list[Piece] = ["{"]
     for number, (values, column) in enumerate(zip(rows.columns, schema.columns, strict=True)):
@@ -135,7 +137,7 @@ def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentPlace) -
     return [*pieces, "}"]
 
 
-def _value(values: pa.Array, name: str, kind: Kind, place: DocumentPlace) -> tuple[pa.Array, bool]:
+def _value(values: pa.Array, name: str, kind: Kind, place: DocumentTarget) -> tuple[pa.Array, bool]:
     """The JSON text of each value, and whether it stands in quotes."""
     if kind is Kind.JSON and name in place.objects:
         return values, False

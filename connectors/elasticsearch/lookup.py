@@ -18,14 +18,14 @@ import pyarrow as pa
 from cdc.block import ChangeBlock, RowKind
 from cdc.types.text import plain
 from connectors.elasticsearch.client import SearchClient, name_of
-from connectors.elasticsearch.documents import DocumentPlace, document_ids, shard_suffixes
+from connectors.elasticsearch.documents import DocumentTarget, document_ids, shard_suffixes
 from connectors.elasticsearch.index import shard_name
 
 _SEARCHED = 1_000
 """Documents that a search asks for: a tenth of what every index allows."""
 
 
-def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentPlace) -> tuple[pa.Array | None, ChangeBlock]:
+def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentTarget) -> tuple[pa.Array | None, ChangeBlock]:
     """A line for each document that is to be looked for, None for none; and the changes that come after that.
 
     What came before a change of this kind is void: it goes with whatever there is of its document.
@@ -48,7 +48,7 @@ def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentPlace) -> tup
     return pa.array(lines, pa.string()), block.filter(kept)
 
 
-def _places(rows: pa.RecordBatch, of: DocumentPlace) -> list[dict[str, str]]:
+def _places(rows: pa.RecordBatch, of: DocumentTarget) -> list[dict[str, str]]:
     """Index and routing that documents of these rows have."""
     routing = plain(rows.column(of.routing)).to_pylist() if of.routing else [""] * rows.num_rows
     indexes = [of.index] * rows.num_rows

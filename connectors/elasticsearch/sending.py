@@ -12,7 +12,7 @@ from cdc.sink import Prepared
 from cdc.state.store import Store
 from connectors.elasticsearch.bodies import BulkBodies, read_flushes, tables_in_order
 from connectors.elasticsearch.bulk import Sender, epoch_of
-from connectors.elasticsearch.cluster import SearchCluster, taken_error
+from connectors.elasticsearch.cluster import SearchCluster, foreign_index_error
 from connectors.elasticsearch.dead_letters import BatchDeadLetters
 from connectors.elasticsearch.lookup import deletes_of
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
@@ -42,12 +42,12 @@ class BatchSending:
     def _send_batch(self, batch: int, prepared: Sequence[Prepared], *, first: bool) -> dict[str, int]:
         """Send a batch and note that it is in; what was left out."""
         if first:
-            self._cluster.make_commits()
+            self._cluster.create_commits_index()
         self._check_indexes(prepared)
         for table in dict.fromkeys(handle.table for handle in prepared):
             wanted = [handle.handle.get("shards", ()) for handle in prepared if handle.table == table]
             if any(wanted):
-                self._cluster.make_shards(table, chain.from_iterable(wanted), self._options.settings())
+                self._cluster.create_shards(table, chain.from_iterable(wanted), self._options.settings())
         again, self._begun = self._begun is None or batch <= self._begun, batch
         letters = self._batch_dead_letters(batch)
         sender = Sender(
@@ -107,4 +107,4 @@ class BatchSending:
         for handle in prepared:
             index = indexes.get(handle.table) or self._cluster.index(handle.table)
             if index.pipeline != self._cluster.pipeline or index.epoch != epoch_of(handle.handle["version"]):
-                raise taken_error(index, handle.table)
+                raise foreign_index_error(index, handle.table)

@@ -125,7 +125,7 @@ def examine(cluster: SearchCluster, options: ElasticsearchSinkOptions) -> Iterat
 def examine_deletes(cluster: SearchCluster, options: ElasticsearchSinkOptions, *, own: bool) -> Iterator[Finding]:
     """Indexes whose deletes are forgotten before a request has surely ended; `own`: of this pipeline only."""
     least = options.request_timeout_s
-    for index, gc_deletes in sorted(cluster.deletes_kept_s(own=own).items()):
+    for index, gc_deletes in sorted(cluster.delete_retention_s(own=own).items()):
         if gc_deletes <= least:
             text = f"{index} forgets deletes after {gc_deletes:g} s, a request may take {least:g} s: a late one "
             hint = f'PUT /{index}/_settings {{"index.gc_deletes": "{options.gc_deletes}"}}'

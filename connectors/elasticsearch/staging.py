@@ -13,7 +13,7 @@ from cdc.state.store import Store
 from connectors.elasticsearch.bodies import BodyWriter, staged_path, write_bodies
 from connectors.elasticsearch.bulk import version
 from connectors.elasticsearch.cluster import SearchCluster
-from connectors.elasticsearch.documents import DocumentPlace
+from connectors.elasticsearch.documents import DocumentTarget
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.shared.last_image.last_image import KeylessChanges
 
@@ -28,9 +28,9 @@ class DocumentStaging:
 
     def stage(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the bodies of the task's documents into one synced file."""
-        found: dict[TableId, DocumentPlace] = {}
+        found: dict[TableId, DocumentTarget] = {}
 
-        def place(table: TableId) -> DocumentPlace:
+        def place(table: TableId) -> DocumentTarget:
             if table not in found:
                 found[table] = self._place(table, task)
             return found[table]
@@ -47,9 +47,9 @@ class DocumentStaging:
             self.store.keep(staged_path(directory, prepared[0]))
         return prepared
 
-    def _place(self, table: TableId, task: TaskAttempt) -> DocumentPlace:
+    def _place(self, table: TableId, task: TaskAttempt) -> DocumentTarget:
         index = self.cluster.own_index(table)
-        return DocumentPlace(
+        return DocumentTarget(
             table,
             self.cluster.names.alias(table),
             version(index.epoch, task.batch, task.partition),

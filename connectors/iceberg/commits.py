@@ -24,7 +24,7 @@ from cdc.schema import TableId
 from cdc.sink import Prepared
 from connectors.iceberg.handles import Flush, unpacked
 from connectors.iceberg.index import KeyIndex, only_an_index
-from connectors.iceberg.library import Catalog, HeadMoved, delete_quietly
+from connectors.iceberg.library import Catalog, CommitConflict, delete_quietly
 from connectors.iceberg.parquet import read_keys, write_deletes
 from connectors.iceberg.places import SnapshotFiles, find
 from connectors.iceberg.snapshots import SnapshotChange, publish
@@ -78,7 +78,7 @@ class LakeCommits:
             else:
                 try:
                     self._commit_once(batch, table, flushes, number)
-                except HeadMoved as error:
+                except CommitConflict as error:
                     reason = error.message
                     continue
             with self.catalog.guard(str(name)):
@@ -111,7 +111,7 @@ class LakeCommits:
         try:
             change = SnapshotChange(operation, data, deletes, properties=fence, summary=summary)
             head = publish(self.catalog, table, change)
-        except HeadMoved:
+        except CommitConflict:
             if get_table(self.catalog, table.id).batch(self.pipeline) < batch:  # else it was this very commit
                 for file in deletes:
                     delete_quietly(table.library.io, file.file_path)

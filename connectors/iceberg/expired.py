@@ -55,7 +55,7 @@ class ExpiredFiles:
             found = _read(note)
             if not all_at_once and float(found["expired_s"]) + self.keep_s > self.clock():
                 break  # those after it are younger
-            named = named_by(table, table.metadata.snapshots) if note.suffix == _UNSURE else set[str]()
+            named = snapshot_files(table, table.metadata.snapshots) if note.suffix == _UNSURE else set[str]()
             for path in found["paths"]:
                 if path not in named:
                     delete_quietly(table.library.io, path)
@@ -66,14 +66,14 @@ class ExpiredFiles:
         return sorted([*folder.glob(f"[0-9]*{_SURE}"), *folder.glob(f"[0-9]*{_UNSURE}")])
 
 
-def named_by(table: LakeTable, snapshots: Iterable[Any]) -> set[str]:
+def snapshot_files(table: LakeTable, snapshots: Iterable[Any]) -> set[str]:
     """Paths of all files of snapshots: manifest lists, manifests, data files, delete files."""
     lists = list(snapshots)
     manifests = _manifests(table, lists)
     return {*(snapshot.manifest_list for snapshot in lists), *manifests, *_files(table, manifests.values())}
 
 
-def only_named_by(table: LakeTable, some: Collection[Any], others: Collection[Any]) -> set[str]:
+def unshared_files(table: LakeTable, some: Collection[Any], others: Collection[Any]) -> set[str]:
     """Paths of the files that some snapshots of a table name and its other ones do not."""
     staying = _manifests(table, others)
     lonely = {path: each for path, each in _manifests(table, some).items() if path not in staying}

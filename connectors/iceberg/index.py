@@ -81,7 +81,7 @@ class KeyIndex:
             connection.executemany("INSERT INTO places VALUES (?, ?, ?)", rows)
             self._keep_head(connection, head)
 
-    def note_moved(self, head: int, files: Sequence[Any]) -> None:
+    def note_rewritten(self, head: int, files: Sequence[Any]) -> None:
         """Follow our own commit that wrote live rows again into these data files."""
         if not self._path.exists():
             return

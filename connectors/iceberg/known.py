@@ -23,7 +23,7 @@ _MOST_MANIFESTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFile:
+class CachedFile:
     """A data file or delete file of a manifest, with the names of the format; bounds of key columns and paths alone."""
 
     content: int
@@ -48,30 +48,30 @@ def manifests_of(io: Any, snapshot: Any) -> tuple[Any, ...]:
     return found
 
 
-def files_of(table: LakeTable, manifest: Any) -> tuple[KnownFile, ...]:
+def files_of(table: LakeTable, manifest: Any) -> tuple[CachedFile, ...]:
     """The live files of a manifest."""
     path = manifest.manifest_path
     found = _files.get(path)
     if found is None:
-        found = keep_files(table, path, (entry.data_file for entry in read_entries(table.library.io, manifest)))
+        found = cache_files(table, path, (entry.data_file for entry in read_entries(table.library.io, manifest)))
     return found
 
 
-def live_files(table: LakeTable) -> Iterator[KnownFile]:
+def live_files(table: LakeTable) -> Iterator[CachedFile]:
     """The files of the table's head: data files and delete files."""
     for manifest in manifests_of(table.library.io, table.library.current_snapshot()):
         yield from files_of(table, manifest)
 
 
-def keep_manifests(path: str, manifests: Iterable[Any]) -> None:
+def cache_manifests(path: str, manifests: Iterable[Any]) -> None:
     """Keep the manifests of a list that was just written."""
     _lists.keep(path, tuple(manifests))
 
 
-def keep_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[KnownFile, ...]:
+def cache_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[CachedFile, ...]:
     """Keep the live files, the library's `DataFile` records, of the manifest at this path."""
     ids = {PATH_ID, *table.key_ids}
-    found = tuple(_known_file(file, ids) for file in files)
+    found = tuple(_cached_file(file, ids) for file in files)
     _files.keep(path, found)
     return found
 
@@ -83,16 +83,16 @@ def forget(paths: Iterable[str]) -> None:
         _files.forget(path)
 
 
-def _known_file(file: Any, ids: set[int]) -> KnownFile:
+def _cached_file(file: Any, ids: set[int]) -> CachedFile:
     lower, upper = (
         {number: bounds[number] for number in ids if number in bounds}
         for bounds in (file.lower_bounds or {}, file.upper_bounds or {})
     )
-    return KnownFile(
+    return CachedFile(
         int(file.content), file.file_path, int(file.file_size_in_bytes), int(file.record_count), file.partition,
         int(file.spec_id), lower, upper,
     )  # fmt: skip
 
 
 _lists: Latest[tuple[Any, ...]] = Latest(_MOST_MANIFESTS, len)
-_files: Latest[tuple[KnownFile, ...]] = Latest(_MOST_FILES, len)
+_files: Latest[tuple[CachedFile, ...]] = Latest(_MOST_FILES, len)

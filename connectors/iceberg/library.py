@@ -29,7 +29,7 @@ A commit without an answer is one: each begins with a look at the table, and is 
 _UNREACHABLE = ("connection refused", "timed out", "could not connect", "slow down", "database is locked")
 
 
-class HeadMoved(SinkUnavailable):
+class CommitConflict(SinkUnavailable):
     """Another commit to the table came first, or our own did and its answer was lost: look, and compute again."""
 
 
@@ -126,7 +126,7 @@ class Catalog:
             except CommitFailedException as error:
                 hint = "the next try looks at it again"  # and finds the change there, where only an answer was lost
                 text = f"the table has changed: {first_line(error, secrets)}"
-                raise HeadMoved(text, where=where, hint=hint) from error
+                raise CommitConflict(text, where=where, hint=hint) from error
 
     @contextmanager
     def guard_change(self, where: str) -> Iterator[None]:

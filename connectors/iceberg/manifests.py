@@ -135,7 +135,7 @@ def _reading() -> Any:
     from pyiceberg.avro.decoder import new_decoder
     from pyiceberg.avro.file import AvroFile
 
-    class KnownSchemaFile(AvroFile):  # type: ignore[misc]
+    class CachedSchemaReader(AvroFile):  # type: ignore[misc]
         """Reads a file with what is kept of its schema."""
 
         def __init__(self, input_file: Any, content: _Content) -> None:
@@ -149,7 +149,7 @@ def _reading() -> Any:
             self.reader = _decoding(self._content, self.header.meta["avro.schema"])
             return self
 
-    return KnownSchemaFile
+    return CachedSchemaReader
 
 
 @cache

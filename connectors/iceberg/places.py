@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import SinkError
-from connectors.iceberg.known import PATH_ID, KnownFile, live_files
+from connectors.iceberg.known import PATH_ID, CachedFile, live_files
 from connectors.iceberg.parquet import read_columns, read_deletes
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.keys import key_names
@@ -33,17 +33,17 @@ class SnapshotFiles:
     `loose`: delete files whose bounds do not name one data file, written by somebody else.
     """
 
-    data: Mapping[str, KnownFile]
-    deletes: Mapping[str, Sequence[KnownFile]]
-    loose: Sequence[KnownFile]
+    data: Mapping[str, CachedFile]
+    deletes: Mapping[str, Sequence[CachedFile]]
+    loose: Sequence[CachedFile]
     _read: list[pa.Table] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, table: LakeTable) -> SnapshotFiles:
         """The files of the table's head. Raises SinkError for equality deletes, which only other readers apply."""
-        data: dict[str, KnownFile] = {}
-        deletes: dict[str, list[KnownFile]] = defaultdict(list)
-        loose: list[KnownFile] = []
+        data: dict[str, CachedFile] = {}
+        deletes: dict[str, list[CachedFile]] = defaultdict(list)
+        loose: list[CachedFile] = []
         for file in live_files(table):
             if file.content == 0:
                 data[file.file_path] = file
@@ -159,7 +159,7 @@ def _ends(values: pa.ChunkedArray) -> tuple[Any, Any]:
     return _internal(ends["min"]), _internal(ends["max"])
 
 
-def _overlap(file: KnownFile, field: Any, ends: tuple[Any, Any]) -> bool:
+def _overlap(file: CachedFile, field: Any, ends: tuple[Any, Any]) -> bool:
     """Whether a value between these ends may be in the file, by the file's bounds of a key column."""
     from pyiceberg.conversions import from_bytes
 

@@ -1,7 +1,7 @@
 """Snapshots: manifests, manifest list and the catalog's commit, of data files and position deletes together.
 
 The library commits appended data files, and tries again by itself when another commit came first. Here a commit is for
-one head: positions of deleted rows were found in it. Another head raises `HeadMoved`. Driver.
+one head: positions of deleted rows were found in it. Another head raises `CommitConflict`. Driver.
 
 Format: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists", "Commit Conflict Resolution and Retry".
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from connectors.iceberg.known import files_of, keep_files, keep_manifests, manifests_of
+from connectors.iceberg.known import cache_files, cache_manifests, files_of, manifests_of
 from connectors.iceberg.library import Catalog, delete_quietly
 from connectors.iceberg.manifests import is_deletes, list_writer, manifest_writer, read_entries
 from connectors.iceberg.tables import LakeTable
@@ -134,7 +134,7 @@ class _SnapshotWriter:
         parent = self._table.head
         with list_writer()(self._io.new_output(path), self._id, parent, sequence_number, "gzip") as writer:
             writer.add_manifests(manifests)
-        keep_manifests(path, map(writer.prepare_manifest, manifests))
+        cache_manifests(path, map(writer.prepare_manifest, manifests))
         return Snapshot(
             snapshot_id=self._id,
             parent_snapshot_id=self._table.head,
@@ -221,7 +221,7 @@ class _SnapshotWriter:
                 writer.existing(entry)
             for entry in gone:
                 writer.delete(entry)
-        keep_files(self._table, path, (entry.data_file for entry in (*new, *stays)))
+        cache_files(self._table, path, (entry.data_file for entry in (*new, *stays)))
         return writer.to_manifest_file()
 
     def _path(self, name: str) -> str:

@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.iceberg.expired import ExpiredFiles, only_named_by
+from connectors.iceberg.expired import ExpiredFiles, unshared_files
 from connectors.iceberg.index import KeyIndex, only_an_index
-from connectors.iceberg.library import Catalog, HeadMoved
+from connectors.iceberg.library import Catalog, CommitConflict
 from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import rewritten
 from connectors.iceberg.snapshots import SnapshotChange, commit, publish
@@ -67,7 +67,7 @@ class Upkeep:
         Raises SinkError.
         """
         for _ in range(_TRIES - 1):
-            with suppress(HeadMoved):
+            with suppress(CommitConflict):
                 return str(self._maintain_once(get_table(self.catalog, name), 2))
         return str(self._maintain(get_table(self.catalog, name), 2))
 
@@ -80,7 +80,7 @@ class Upkeep:
     def _maintain(self, table: LakeTable, least: int) -> Done:
         try:
             return self._maintain_once(table, least)
-        except HeadMoved as error:
+        except CommitConflict as error:
             hint = "try it again when less is written"
             raise SinkError(f"another commit came first: {error.message}", where=str(table.id), hint=hint) from error
 
@@ -107,7 +107,7 @@ class Upkeep:
         index = KeyIndex(self.folder, table)
         if table.key:
             with only_an_index(index):
-                index.note_moved(head, made)
+                index.note_rewritten(head, made)
         return len(removed)
 
     def _publish(
@@ -121,7 +121,7 @@ class Upkeep:
         for _ in range(_TRIES):
             try:
                 return table, publish(self.catalog, table, change)
-            except HeadMoved:
+            except CommitConflict:
                 now = get_table(self.catalog, table.id)
                 if not _is_as_before(table, there, chosen, now):
                     raise
@@ -143,7 +143,7 @@ class Upkeep:
         needed = (
             AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId(ref="main", snapshot_id=table.head),
         )  # fmt: skip
-        with self.expired.expiring(table, only_named_by(table, old, kept)):
+        with self.expired.expiring(table, unshared_files(table, old, kept)):
             commit(self.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),), needed)
         return len(old)
 

@@ -17,20 +17,20 @@ _SAME_WRITTEN = TEXTS | BINARIES | {Kind.DECIMAL}
 
 
 @dataclass(frozen=True)
-class ReadBy:
+class ReadingOptions:
     """The options. `types` are those of columns by table pattern, `modes` None for rows of other programs."""
 
     types: Sequence[tuple[str, Mapping[str, DataType]]]
     modes: DecodingModes | None
     zone: str
 
-    def differs(self, before: ReadBy, tables: Mapping[TableId, TableSchema]) -> bool:
+    def differs(self, before: ReadingOptions, tables: Mapping[TableId, TableSchema]) -> bool:
         """Whether messages of these tables give other values than before, in columns that are known."""
         return any(
             self._differs(before, table, column) for table, schema in tables.items() for column in schema.columns
         )
 
-    def _differs(self, before: ReadBy, table: TableId, column: Column) -> bool:
+    def _differs(self, before: ReadingOptions, table: TableId, column: Column) -> bool:
         old, new = (each._declared(table, column.name) for each in (before, self))
         was, becomes = old or column.type, new or column.type
         if old != new and not _same_values(was, becomes, declared=new is not None):

@@ -20,7 +20,7 @@ from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.read import startup
 from connectors.kafka.read.ahead import Ahead
 from connectors.kafka.read.history import TopicHistory, partition_entry
-from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
+from connectors.kafka.read.offset import KafkaOffset, sequence_position, topic_partition
 from connectors.kafka.read.ranges import ids_of, ranges_of, split_up
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -98,7 +98,7 @@ class KafkaSource(Source):
 
     def position_text(self, sequence: int) -> str:
         """Topic, partition and offset: `orders-0@42`."""
-        number, offset = sequence_place(sequence)
+        number, offset = sequence_position(sequence)
         if number >= len(self._names):
             self._names = self._history.names()
         topic, partition = topic_partition(self._names[number])

@@ -29,7 +29,7 @@ from connectors.kafka.registry_options import RegistryOptions
 from connectors.kafka.settings import PREFIX, KafkaConnectionOptions
 
 if TYPE_CHECKING:
-    from connectors.kafka.edited_reading import ReadBy
+    from connectors.kafka.edited_reading import ReadingOptions
 
 StartupMode = Literal["earliest-offset", "latest-offset", "timestamp", "specific-offsets", "group-offsets"]
 ValueFormat = Literal[
@@ -248,7 +248,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         unset = _MODES - self.model_fields_set if self.value_format == "json" else ()
         return {
             key: _NOT_SET if name in unset else json.dumps(value) if isinstance(value, dict) else value
-            for key, name in self._read_by().items()
+            for key, name in self._reading_options().items()
             for value in [getattr(self, name)]
         }
 
@@ -259,7 +259,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
 
     def edit_matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
         """Whether values of these tables were read otherwise."""
-        name = self._read_by()[key]
+        name = self._reading_options()[key]
         values = {each: getattr(self, each) for each in self.model_fields_set}
         if before == _NOT_SET:
             del values[name]
@@ -267,14 +267,14 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
             values[name] = json.loads(before) if name == "columns" else before
         return self._reading().differs(self.model_construct(**values)._reading(), tables)
 
-    def _reading(self) -> ReadBy:
-        from connectors.kafka.edited_reading import ReadBy
+    def _reading(self) -> ReadingOptions:
+        from connectors.kafka.edited_reading import ReadingOptions
 
         plain = self.value_format == "json" and not self.modes_given
         types = [(pattern, self.types_of(pattern)) for pattern in self.columns]
-        return ReadBy(types, None if plain else self.modes, self.zone)
+        return ReadingOptions(types, None if plain else self.modes, self.zone)
 
-    def _read_by(self) -> dict[str, str]:
+    def _reading_options(self) -> dict[str, str]:
         return {str(type(self).model_fields[name].alias or name): name for name in (*sorted(_MODES), "zone", "columns")}
 
     def types_of(self, pattern: str) -> dict[str, DataType]:
@@ -291,7 +291,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         """`topics` as a tuple."""
         return topic_names(self.topics or self.topic or "")
 
-    def specific_places(self) -> dict[tuple[str, int], int]:
+    def specific_offsets(self) -> dict[tuple[str, int], int]:
         """`specific` by topic and partition; where it names no topic, of the only one."""
         only = self.topic_list[0] if self.topic_list else ""
         return {(topic or only, number): at for (topic, number), at in specific_offsets(self.specific or "").items()}

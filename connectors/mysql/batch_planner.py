@@ -108,7 +108,7 @@ class BatchPlanner:
     def _is_lost(self, at: MySqlOffset) -> bool:
         """Whether a task found its part of the log purged and no jump up to `at` has handled that."""
         entries = LostNote(self._store).entries()
-        return entries is not None and not self._parts.coordinator.has_jumped(entries, at)
+        return entries is not None and not self._parts.coordinator.skips_lost_log(entries, at)
 
     def _jump(self, start: MySqlOffset) -> MySqlOffset:
         """Skip the purged log after `start` and re-snapshot every table."""

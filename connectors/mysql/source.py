@@ -16,6 +16,7 @@ from cdc.schema import TableId, TableSchema
 from cdc.source import (
     Context,
     Count,
+    CurrentTables,
     Lag,
     Limits,
     Offset,
@@ -25,7 +26,6 @@ from cdc.source import (
     Source,
     Split,
     TableProgress,
-    TablesNow,
 )
 from connectors.mysql.batch_planner import BatchPlanner
 from connectors.mysql.log.offset import MySqlOffset
@@ -140,11 +140,11 @@ class MySqlSource(Source):
         self._parts.coordinator.order(orders)
         self._parts.tail.ordered = frozenset(orders)
 
-    def tables_now(self) -> TablesNow:
+    def current_tables(self) -> CurrentTables:
         """A reader of the captured tables as they are now, independent of the pipeline."""
-        from connectors.mysql.snapshot.read.now import ServerNow
+        from connectors.mysql.snapshot.read.now import CurrentServerTables
 
-        return ServerNow(self._parts.options, self._parts.streams, [each.table for each in self.progress()])
+        return CurrentServerTables(self._parts.options, self._parts.streams, [each.table for each in self.progress()])
 
     def examine(self, committed: Offset | None) -> Iterator[Finding]:
         """Check settings, privileges, retention and tables over a session of its own."""

@@ -63,9 +63,9 @@ class LabelCommit:
 
     def free(self, table: TableId, label: str) -> None:
         """Roll the load back, unless it is committed. Raises SinkError."""
-        self.retry.call(lambda: self._free_once(table, label), f"{table}: rolling back the load {label}")
+        self.retry.call(lambda: self._free_label_once(table, label), f"{table}: rolling back the load {label}")
 
-    def _free_once(self, table: TableId, label: str) -> None:
+    def _free_label_once(self, table: TableId, label: str) -> None:
         try:
             state = self.transactions.clear(table, label)
         except LabelFinishedError:

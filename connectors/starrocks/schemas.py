@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cdc.evolution.table import Layout
 from cdc.schema import TableId
-from connectors.shared.streamload.schema_session import FEWER_REPLICAS, ServerSchemas, ServerWords
+from connectors.shared.streamload.schema_session import FEWER_REPLICAS, ServerSchemas, ServerVocabulary
 from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks.catalog import read_database
 
@@ -14,7 +14,7 @@ from connectors.starrocks.catalog import read_database
 class StarRocksSchemas(ServerSchemas[SqlType]):
     """An open session."""
 
-    words = ServerWords(
+    words = ServerVocabulary(
         newest_job="JobId",
         blocked="see SHOW PROC '/transactions'; roll them back, then start again",
         busy=(

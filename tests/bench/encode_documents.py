@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cdc.block import arrow_schema
 from cdc.schema import Column, DataType, TableId, TableSchema
-from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
+from connectors.elasticsearch.documents import DocumentTarget, document_ids, lines
 from connectors.mysql.sink.text import WrittenColumn, literals, load_body
 from connectors.mysql.sink.types import ServerType
 
@@ -48,7 +48,7 @@ def orders() -> pa.RecordBatch:
 
 def main() -> None:
     """Print the figures."""
-    rows, gone, place = orders(), np.zeros(ROWS, np.bool_), DocumentPlace(TableId("bench", "orders"), "orders", 1)
+    rows, gone, place = orders(), np.zeros(ROWS, np.bool_), DocumentTarget(TableId("bench", "orders"), "orders", 1)
     columns = [WrittenColumn(name, ServerType(_SERVER_TYPES.get(kind, "varchar"))) for name, kind in COLUMNS]
     ways: dict[str, Callable[[], object]] = {
         "bulk requests": lambda: lines(rows, SCHEMA, document_ids(rows, ("id",)), gone, place),

@@ -113,7 +113,7 @@ def test_many_tables_with_long_names_are_found(harness: Harness) -> None:
     sink = harness.sink()
     sink.apply(0, [CreateTable(tables[0], SCHEMA), CreateTable(tables[-1], SCHEMA)])
     assert sink.missing_tables(tables) == tables[1:-1]
-    assert len(sink._cluster.deletes_kept_s(own=True)) == 2
+    assert len(sink._cluster.delete_retention_s(own=True)) == 2
 
 
 def test_a_template_that_matches_the_names_does_not_take_documents_away(harness: Harness) -> None:

@@ -20,7 +20,7 @@ from cdc.retry import RetryPolicy
 from cdc.schema import AlterColumnType, Column, DataType, TableId, TableSchema
 from connectors.elasticsearch.bulk import Sender
 from connectors.elasticsearch.client import Login, SearchClient
-from connectors.elasticsearch.documents import DocumentPlace, document_ids, lines
+from connectors.elasticsearch.documents import DocumentTarget, document_ids, lines
 from connectors.elasticsearch.index import Index, index_of
 from connectors.elasticsearch.mapping import FieldRules, IndexNames, shard_suffix
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
@@ -32,7 +32,7 @@ COLUMNS = (
     ('odd "name"\\', "VARCHAR(4)"),
 )  # fmt: skip
 SCHEMA = TableSchema(tuple(Column(name, DataType.parse(kind)) for name, kind in COLUMNS), ("id",))
-PLACE = DocumentPlace(TableId("shop", "t"), "the-alias", 7, texts=frozenset({"big"}), objects=frozenset({"j"}))
+PLACE = DocumentTarget(TableId("shop", "t"), "the-alias", 7, texts=frozenset({"big"}), objects=frozenset({"j"}))
 AT = datetime(2026, 2, 3, 4, 5, 6, 70)
 ROW: dict[str, Any] = {
     "id": 1, "s": "plain", "n": -5, "big": 2**64 - 1, "d": Decimal("-0.05"), "f": 0.1, "b": True, "t": AT, "z": AT,

@@ -15,7 +15,7 @@ from servers import FLAVORS, ServerFactory
 from cdc import events as on
 from cdc.errors import ChangeRefused, UnsupportedChange
 from cdc.flow.middle import Middle
-from cdc.route import PlainRule, RouteTable
+from cdc.route import RouteTable, StoredRule
 from cdc.schema import TableId
 from cdc.source import Limits
 from cdc_services.server import MySqlServer
@@ -86,7 +86,7 @@ def test_a_table_that_goes_elsewhere_is_copied_there_while_the_log_goes_on(
     runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
     runs.catch_up(LIMITS)
     any_server.execute("UPDATE t SET c = 9 WHERE id = 1", "DELETE FROM t WHERE id = 3", database=database)
-    moved = Middle(RouteTable([PlainRule(f"{database}.t", f"{database}.u")]))
+    moved = Middle(RouteTable([StoredRule(f"{database}.t", f"{database}.u")]))
     runs.catch_up(LIMITS, middle=moved)
     any_server.execute("INSERT INTO t VALUES (7, 7)", database=database)
     runs.catch_up(LIMITS, middle=moved)

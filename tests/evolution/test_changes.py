@@ -16,7 +16,7 @@ from cdc.evolution.journal import FILE, Journal
 from cdc.evolution.session import SchemaSession, TableSession
 from cdc.evolution.steps import PlannedChange, Statement, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
-from cdc.evolution.table_sink import SchemaChanges, creations, side_by_side
+from cdc.evolution.table_sink import SchemaChanges, creations, run_in_parallel
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -180,7 +180,7 @@ def test_pieces_run_at_the_same_time_each_once() -> None:
         met.wait()  # nobody gets through alone
         done.extend(step.table.table for step in steps)
 
-    side_by_side(system.sessions, pieces(*"abcdefgh"), run, 8)
+    run_in_parallel(system.sessions, pieces(*"abcdefgh"), run, 8)
     assert sorted(done) == list("abcdefgh")
     assert system.opened == system.closed <= 8
 
@@ -194,14 +194,14 @@ def test_after_an_error_what_has_not_begun_is_left() -> None:
         done.append(steps[0].table.table)
 
     with pytest.raises(ChangeRefused, match="no"):
-        side_by_side(system.sessions, pieces("a", "b", "c"), run, 1)
+        run_in_parallel(system.sessions, pieces("a", "b", "c"), run, 1)
     assert done == ["a"]
     assert system.opened == system.closed == 1
 
 
 def test_nothing_to_do_needs_no_session() -> None:
     system = System()
-    side_by_side(system.sessions, [], lambda session, steps: None, 8)
+    run_in_parallel(system.sessions, [], lambda session, steps: None, 8)
     assert system.opened == 0
 
 

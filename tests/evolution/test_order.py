@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cdc.evolution.order import whole_tables_first
+from cdc.evolution.order import table_changes_first
 from cdc.schema import (
     AddColumn,
     Column,
@@ -29,32 +29,32 @@ MORE = TableSchema((ID, Column("v", TEXT), Column("more", INT)), ("id",))
 
 def test_changes_of_columns_wait_for_those_of_their_table() -> None:
     more, gone, named = AddColumn(A, Column("more", INT)), DropColumn(B, "v"), RenameColumn(A, "more", "less")
-    assert whole_tables_first([more, gone, named]) == [more, gone, named]
-    assert whole_tables_first([more, gone, RenameTable(A, ALL), RenameTable(B, A), DropColumn(A, "id")]) == [
+    assert table_changes_first([more, gone, named]) == [more, gone, named]
+    assert table_changes_first([more, gone, RenameTable(A, ALL), RenameTable(B, A), DropColumn(A, "id")]) == [
         RenameTable(A, ALL), replace(more, table=ALL), RenameTable(B, A), replace(gone, table=A), DropColumn(A, "id"),
     ]  # fmt: skip
-    assert whole_tables_first([more, TruncateTable(A), named, gone, DropTable(A)]) == [
+    assert table_changes_first([more, TruncateTable(A), named, gone, DropTable(A)]) == [
         TruncateTable(A),
         gone,
         DropTable(A),
     ]
     copying = [more, CreateShadow(A, MORE), TruncateTable(A, copied=True), named]
-    assert whole_tables_first(copying) == copying
+    assert table_changes_first(copying) == copying
     other = CreateShadow(B, MORE)
-    assert whole_tables_first([more, CreateShadow(A, MORE), named, other, DropTable(A)]) == [other, DropTable(A)]
+    assert table_changes_first([more, CreateShadow(A, MORE), named, other, DropTable(A)]) == [other, DropTable(A)]
     of_another = [CreateShadow(A, MORE), RenameTable(A, ALL), CreateTable(A, BEFORE), DropTable(A)]
-    assert whole_tables_first(of_another) == of_another
-    assert whole_tables_first([CreateShadow(A, MORE), named, RenameTable(A, ALL)]) == [
+    assert table_changes_first(of_another) == of_another
+    assert table_changes_first([CreateShadow(A, MORE), named, RenameTable(A, ALL)]) == [
         CreateShadow(A, MORE), RenameTable(A, ALL), replace(named, table=ALL),
     ]  # fmt: skip
     in_turn = [more, CreateShadow(A, None), named, CreateShadow(A, None), RenameTable(A, ALL)]
-    assert whole_tables_first([*in_turn, DropTable(ALL)]) == [RenameTable(A, ALL), DropTable(ALL)]
-    assert whole_tables_first([*in_turn, CreateShadow(ALL, MORE)]) == [*in_turn, CreateShadow(ALL, MORE)]
+    assert table_changes_first([*in_turn, DropTable(ALL)]) == [RenameTable(A, ALL), DropTable(ALL)]
+    assert table_changes_first([*in_turn, CreateShadow(ALL, MORE)]) == [*in_turn, CreateShadow(ALL, MORE)]
     at_one_place = [CreateShadow(A, MORE), named, RenameTable(A, ALL), DropTable(B)]
-    assert whole_tables_first(at_one_place) == [
+    assert table_changes_first(at_one_place) == [
         CreateShadow(A, MORE), RenameTable(A, ALL), replace(named, table=ALL), DropTable(B),
     ]  # fmt: skip
     in_place = [more, CreateShadow(A, MORE)]
-    assert whole_tables_first(in_place) == in_place
+    assert table_changes_first(in_place) == in_place
     others = [RenameTable(A, ALL), named, CreateShadow(A, None), RenameTable(B, A), CreateShadow(A, MORE)]
-    assert whole_tables_first(others) == others
+    assert table_changes_first(others) == others

@@ -243,7 +243,7 @@ def test_a_table_that_is_dropped_and_comes_in_again_in_one_batch_is_not_taken_fo
     pipeline.sink = Asked()
     pipeline.run(SAME)
     created = on.TableCreated(A, CreateTable(A, keyless), by_snapshot=True)
-    pipeline.source.add(on.TableLeft(A, "renamed"), on.TableDropped(A), created, new(A, 7, schema=keyless))
+    pipeline.source.add(on.CaptureEnded(A, "renamed"), on.TableDropped(A), created, new(A, 7, schema=keyless))
     pipeline.run(SAME)
     assert pipeline.ids(A) == [7]
 

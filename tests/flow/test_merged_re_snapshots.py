@@ -107,7 +107,7 @@ def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> Non
 def test_a_shadow_goes_with_the_table_that_the_source_follows_no_further(tmp_path: Path, whole: bool) -> None:
     pipeline = merged(tmp_path) if whole else single(tmp_path)
     pipeline.source.order = lambda orders: None  # type: ignore[method-assign]
-    pipeline.source.add(on.SnapshotBegun(A), *over(A, 1), on.TableLeft(A, "it is left"))
+    pipeline.source.add(on.SnapshotBegun(A), *over(A, 1), on.CaptureEnded(A, "it is left"))
     pipeline.run(TOGETHER if whole else to())
     target = ALL if whole else A
     if whole:  # the others' rows come with theirs

@@ -213,7 +213,7 @@ class Source(ListSource):
             del self.tables[table], self.schemas[table]
             self.running.pop(table, None)
             self.gone.add(table)
-            changes.append(on.TableLeft(table, "it has a name that is not captured"))
+            changes.append(on.CaptureEnded(table, "it has a name that is not captured"))
         elif kind == "rename" and absent:
             new = self.chance.choice(absent)
             self._free(changes, new)

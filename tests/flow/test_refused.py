@@ -14,7 +14,7 @@ from cdc import events as on
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
-from cdc.job.pausing import known_table
+from cdc.job.pausing import find_source_table
 from cdc.offsets import source_offset
 from cdc.planning.differences import unfit_notes
 from cdc.route import RouteTable
@@ -204,8 +204,8 @@ def test_one_request_is_enough_for_all_changes_that_are_refused_until_the_copy_i
 @pytest.mark.parametrize(
     ("behavior", "gone"),
     [
-        ("evolve", on.TableLeft(A, "renamed")),
-        ("lenient", on.TableLeft(A, "renamed")),
+        ("evolve", on.CaptureEnded(A, "renamed")),
+        ("lenient", on.CaptureEnded(A, "renamed")),
         ("lenient", DropTable(A)),
         ("lenient", RenameTable(A, B)),
     ],
@@ -230,7 +230,7 @@ def test_so_does_one_of_a_table_that_is_made_and_renamed_in_the_refused_batch(tm
     with pytest.raises(ChangeRefused, match=r"`cdc resync FILE shop\.b`"):
         run_in_memory(source, sink, middle=middle, state=tmp_path, limits=None)
     state = StateDir(tmp_path)
-    assert known_table(state, str(B)) == B
+    assert find_source_table(state, str(B)) == B
     Mailbox(state.store).add(B, RequestKind.SNAPSHOT)
     run_in_memory(source, sink, middle=middle, state=tmp_path, limits=None)
     assert values(sink, B) == {1: 0}

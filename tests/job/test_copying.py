@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cdc.job.copying import Copying, bar, duration, under_way
+from cdc.job.copying import Copying, bar, duration, snapshots_in_progress
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import LocalStore
@@ -121,9 +121,9 @@ def test_a_table_that_is_re_snapshotted_is_told_with_the_reason(tmp_path: Path) 
 
 def test_what_is_under_way_is_told_to_who_plans(tmp_path: Path) -> None:
     world = World(tmp_path)
-    assert under_way(LocalStore(tmp_path)) == []
+    assert snapshots_in_progress(LocalStore(tmp_path)) == []
     world.at(2, replace(part(250), why="cdc resync"), part(20, table=U), part(9, state="done", table=TableId("a", "b")))
-    again, first = under_way(LocalStore(tmp_path))
+    again, first = snapshots_in_progress(LocalStore(tmp_path))
     assert again.startswith("shop.orders is re-snapshotted, 250 of ")
     assert again.endswith(" rows: cdc resync")
     assert first.startswith(f"{U} is copied, 20 of ")

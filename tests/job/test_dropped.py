@@ -17,7 +17,7 @@ from cdc.errors import SinkError
 from cdc.flow.middle import Middle
 from cdc.job.sink_tables import SinkTables
 from cdc.offsets import numbered
-from cdc.route import PlainRule, RouteTable
+from cdc.route import RouteTable, StoredRule
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.sink import Prepared
 from cdc.source import Context, Order, Snapshots
@@ -161,7 +161,7 @@ def test_a_decided_batch_with_rows_for_it_does_not_stand_in_the_way(tmp_path: Pa
 
 
 def test_every_table_that_went_there_is_copied(tmp_path: Path) -> None:
-    merged = Middle(RouteTable([PlainRule(r"shop.\.*", "ods.all")]))
+    merged = Middle(RouteTable([StoredRule(r"shop.\.*", "ods.all")]))
     items = [CreateTable(ORDERS, SMALL), CreateTable(OTHERS, SMALL), rows(1), rows(7, table=OTHERS)]
     now = {ORDERS: rows(1, sequence=9), OTHERS: rows(7, table=OTHERS, sequence=9)}
     life = Life(tmp_path, Live(items, now), merged)

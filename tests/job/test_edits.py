@@ -15,7 +15,7 @@ import cdc
 from cdc.errors import EditRefused, SinkError, SpecError
 from cdc.job.edits import Edits, fingerprint_of
 from cdc.planning.differences import notes_since
-from cdc.planning.edited_options import moved_rows
+from cdc.planning.edited_options import relocated_rows
 from cdc.schema import CreateTable, TableId
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compile_spec
@@ -229,7 +229,7 @@ def test_a_cluster_is_the_same_while_one_of_its_front_ends_is(file: Life, before
         sink = {"type": "doris", "fenodes": fenodes, "username": "root", "password": ""}
         return fingerprint_of(file.spec(sink=sink))
 
-    assert prints(before).same_place(prints(now)) is same
+    assert prints(before).same_location(prints(now)) is same
 
 
 @pytest.mark.parametrize(("now", "same"), [("k3:9092,K2:9092", True), ("k9:9092", False)])
@@ -237,7 +237,7 @@ def test_so_is_a_kafka_cluster_while_one_of_its_brokers_is(file: Life, now: str,
     def prints(brokers: str) -> Any:
         return fingerprint_of(file.spec(sink={"type": "kafka", "properties.bootstrap.servers": brokers}))
 
-    assert prints("k1:9092,k2:9092").same_place(prints(now)) is same
+    assert prints("k1:9092,k2:9092").same_location(prints(now)) is same
 
 
 def test_what_is_refused_is_refused_before_anything_is_written(life: Life) -> None:
@@ -269,7 +269,7 @@ def test_rows_that_would_go_to_another_topic_are_named(
     file: Life, before: dict[str, str], now: dict[str, str], moved: str
 ) -> None:
     kept = fingerprint_of(file.spec(sink=_kafka(**before)))
-    text = moved_rows(kept.naming, file.spec(sink=_kafka(**now)).sink, [ORDERS])
+    text = relocated_rows(kept.naming, file.spec(sink=_kafka(**now)).sink, [ORDERS])
     assert text == (f"rows would be written to another place in the sink: {moved}" if moved else "")
 
 

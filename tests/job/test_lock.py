@@ -140,7 +140,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_temporary_files_go_with_the_run(tmp_path: Path, temporary: Path) -> None:
     lock = RunLock(tmp_path, sleep=never)
     lock.acquire()
-    scratch = lock.make_scratch()
+    scratch = lock.create_scratch_folder()
     assert scratch.parent == temporary
     assert scratch.stat().st_mode & 0o077 == 0
     (scratch / "blockmgr").mkdir()
@@ -152,7 +152,7 @@ def test_temporary_files_of_a_killed_run_go_with_the_next(tmp_path: Path, tempor
     program = (
         "import os, tempfile; from pathlib import Path; from cdc.job.lock import RunLock; "
         f"tempfile.tempdir = {str(temporary)!r}; lock = RunLock(Path({str(tmp_path)!r})); lock.acquire(); "
-        "(lock.make_scratch() / 'spark').mkdir(); lock.name_java(os.getpid()); os.kill(os.getpid(), 9)"
+        "(lock.create_scratch_folder() / 'spark').mkdir(); lock.name_java(os.getpid()); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
     assert [folder.name for folder in temporary.glob("*/*")] == ["spark"]
@@ -177,10 +177,10 @@ def test_no_place_for_temporary_files(tmp_path: Path, temporary: Path, monkeypat
     lock.acquire()
     temporary.rmdir()
     with pytest.raises(StateError, match=r"cannot make a temporary folder: No such file or directory .*TMPDIR"):
-        lock.make_scratch()
+        lock.create_scratch_folder()
     temporary.mkdir()
     monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(StateError, match=r"cdc-scratch.*No space left .*TMPDIR"):
-        lock.make_scratch()
+        lock.create_scratch_folder()
     lock.release()
     assert not list(temporary.iterdir())

@@ -8,7 +8,7 @@ import cdc
 from cdc.errors import EngineError, SourceUnavailable
 from cdc.job.control import RunControl
 from cdc.job.report import Reporter
-from cdc.job.restarting import run_again
+from cdc.job.restarting import run_with_restarts
 from cdc.retry import RetryPolicy
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline: {restart.fixed-delay.attempts: 2"
@@ -30,7 +30,7 @@ class Attempts:
 
 def run(attempts: Attempts, more: str) -> int:
     spec = cdc.load("p.yaml", text=FILE + more + "}\n").spec
-    return run_again(spec, attempts, Reporter("text"), RetryPolicy(sleep=lambda seconds: None))
+    return run_with_restarts(spec, attempts, Reporter("text"), RetryPolicy(sleep=lambda seconds: None))
 
 
 def test_it_runs_again_as_the_file_says_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,9 @@ def test_a_stop_that_is_asked_for_while_it_waits_for_the_next_run_is_not_lost(
     attempts, pauses = Attempts(AWAY, AWAY), list[float]()
     spec = cdc.load("p.yaml", text=FILE + ", restart: fixed-delay}\n").spec
     asked = lambda: len(pauses) > 1  # noqa: E731 - the answer of a state directory
-    assert run_again(spec, attempts, Reporter("text"), RetryPolicy(sleep=pauses.append), stop_requested=asked) == 0
+    assert (
+        run_with_restarts(spec, attempts, Reporter("text"), RetryPolicy(sleep=pauses.append), stop_requested=asked) == 0
+    )
     assert len(attempts.controls) == 1
     assert "stopped between two runs" in "".join(capsys.readouterr())
 
@@ -67,5 +69,5 @@ def test_a_run_that_was_asked_to_stop_is_not_started_again() -> None:
         raise AWAY
 
     with pytest.raises(SourceUnavailable):
-        run_again(cdc.load("p.yaml", text=FILE + ", restart: fixed-delay}\n").spec, fail, Reporter("text"))
+        run_with_restarts(cdc.load("p.yaml", text=FILE + ", restart: fixed-delay}\n").spec, fail, Reporter("text"))
     assert len(attempts.controls) == 1

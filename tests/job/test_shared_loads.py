@@ -96,5 +96,5 @@ def test_what_all_runs_wait_for_is_said_once_and_not_by_each(tmp_path: Path) -> 
     told = list[str]()
     shared = SharedSpark(tmp_path, "local[1]", (), lambda text, level: told.append(f"{level}: {text}"), say_every_s=60)
     for _ in range(3):
-        shared.say_waiting("runs wait")
+        shared.report_waiting("runs wait")
     assert told == ["info: runs wait"]

@@ -43,7 +43,7 @@ class Runs:
         found, lock = state_location(state_dir, spec), RunLock(state_location(state_dir, spec).root)
         lock.acquire()
         try:
-            with found.hold_state(RetryPolicy(timeout_s=60.0), lambda text: None) as state:
+            with found.locked_state(RetryPolicy(timeout_s=60.0), lambda text: None) as state:
                 pipeline = state.open(name=spec.name, source="values")
                 number = int(state.store.read("runs") or b"0") + 1
                 state.store.write("runs", str(number).encode())

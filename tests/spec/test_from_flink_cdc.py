@@ -317,7 +317,7 @@ def test_its_own_kafka_source_is_read(offsets: str, found: dict[tuple[str, int],
     tables = source.captures()
     assert tables is not None
     assert [tables.matches(TableId.parse(each)) for each in ("shop.a", "shop.b", "t")] == [True, False, True]
-    assert source.specific_places() == found
+    assert source.specific_offsets() == found
     with pytest.raises(SpecError, match="needs either `topics` or `topic-pattern`"):
         check("p.yaml", KAFKA.replace("MORE", "topics: u").encode(), env={})
     if not offsets.startswith("t"):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import StateError
-from cdc.job.state_location import local_path, named_location
+from cdc.job.state_location import local_path, parse_location
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import FORMAT, StateDir
 from cdc.state.store import LocalStore
@@ -72,23 +72,23 @@ def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
 def test_places_that_are_no_file_system_and_no_prefix_of_a_bucket_are_refused(place: str) -> None:
     for given in (place, Path(place)):
         with pytest.raises(StateError, match=r"(cannot keep state in|names no place in a store).*--state-dir|/prefix"):
-            named_location(given)
+            parse_location(given)
 
 
 def test_a_folder_whose_name_is_no_utf_8_is_refused() -> None:
     with pytest.raises(StateError, match=r"its name is no UTF-8.*--state-dir"):
-        named_location("state\udcff/p")
+        parse_location("state\udcff/p")
 
 
 def test_the_working_copy_of_a_url_is_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = named_location(Path("S3://bucket/cdc/shop/"))
+    found = parse_location(Path("S3://bucket/cdc/shop/"))
     assert found.url == "s3://bucket/cdc/shop"
     assert found.root.parent == tmp_path / "cdc" / "state"
-    assert found == named_location("s3://bucket/cdc/shop") == named_location("s3://bucket/cdc//shop")
-    assert found.root != named_location("s3://other/cdc/shop").root
+    assert found == parse_location("s3://bucket/cdc/shop") == parse_location("s3://bucket/cdc//shop")
+    assert found.root != parse_location("s3://other/cdc/shop").root
     assert (
-        named_location("abfss://box@shop.dfs.core.windows.net/cdc").url == "abfss://box@shop.dfs.core.windows.net/cdc"
+        parse_location("abfss://box@shop.dfs.core.windows.net/cdc").url == "abfss://box@shop.dfs.core.windows.net/cdc"
     )
 
 
@@ -104,7 +104,7 @@ def test_a_file_url_is_a_path() -> None:
 def test_a_file_url_without_a_path_is_refused(place: str) -> None:
     for given in (place, Path(place)):
         with pytest.raises(StateError, match=r"names no folder: .*write file:///(state/shop|var/lib/cdc/shop)"):
-            named_location(given)
+            parse_location(given)
 
 
 REFUSED = [
@@ -142,7 +142,7 @@ def test_every_command_refuses_a_place_that_is_none_and_makes_no_folder_of_that_
 def test_the_folder_of_working_copies_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_STATE_CACHE", "s3://bucket/cache")
     with pytest.raises(StateError, match="CDC_STATE_CACHE is a folder of this machine"):
-        named_location("s3://bucket/cdc/shop")
+        parse_location("s3://bucket/cdc/shop")
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from cdc_process import wait_for
 from hdfs_server import JAR, ImitatedHdfs, hdfs_server
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.job.state_location import named_location
+from cdc.job.state_location import parse_location
 from cdc.retry import RetryPolicy
 from cdc.state.remote import hdfs as hdfs_module
 from cdc.state.remote.hdfs import HdfsBucket, refusal
@@ -272,10 +272,10 @@ def test_a_package_that_is_missing_is_named() -> None:
 
 
 def test_a_url_names_its_name_node() -> None:
-    assert named_location("HDFS://shop-cluster/cdc/shop/").url == "hdfs://shop-cluster/cdc/shop"
+    assert parse_location("HDFS://shop-cluster/cdc/shop/").url == "hdfs://shop-cluster/cdc/shop"
     for given in ("hdfs:///cdc/shop", "hdfs://namenode:8020", "hdfs:cdc/shop"):
         with pytest.raises(StateError, match="write hdfs://namenode:8020/prefix"):
-            named_location(given)
+            parse_location(given)
 
 
 @REAL
@@ -307,7 +307,7 @@ def test_a_run_goes_on_once_the_name_node_is_back(tmp_path: Path) -> None:
 
 def _held(store: RemoteStore) -> bool:
     try:
-        store.check_held()
+        store.check_lease()
     except StateUnavailable:
         return False
     return True

@@ -26,7 +26,7 @@ from cdc.state.remote import run as run_module
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import DocumentChange, Entry
-from cdc.state.remote.held import note_held
+from cdc.state.remote.held import note_lease_until
 from cdc.state.remote.lease import Lease, holder, of_this_process
 from cdc.state.remote.run import STATUS, _RemoteRun, hold_working_copy
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
@@ -154,7 +154,7 @@ def test_a_run_that_makes_a_base_for_longer_than_its_lease_keeps_the_lease(url: 
             with pytest.raises(StateError, match="is using this state"), run(url, tmp_path / "b"):
                 pass
             store.write("1.json", b"x")
-            store.check_held()
+            store.check_lease()
             may_end.set()
         assert bucket.names("base")
     with run(url, tmp_path / "c") as store:
@@ -337,7 +337,7 @@ def test_a_put_that_fails_for_good_ends_the_run_whether_it_is_there_or_not(
     store = paused(url, tmp_path / "a")
     with trouble(lambda name: name.startswith("log/"), after=after), pytest.raises(StateUnavailable, match="written"):
         store.write("decision", b"1")
-    for use in (lambda: store.read("decision"), lambda: store.write("x", b""), store.check_held):
+    for use in (lambda: store.read("decision"), lambda: store.write("x", b""), store.check_lease):
         with pytest.raises(StateUnavailable, match="the state cannot be written"):
             use()
     with run(url, tmp_path / "b") as other:
@@ -357,11 +357,11 @@ def test_a_step_of_a_process_that_died_behind_its_put_is_carried_out_by_the_next
 
 def test_a_sink_is_not_asked_once_the_lease_is_over(url: str, tmp_path: Path) -> None:
     store = paused(url, tmp_path)
-    note_held(tmp_path, time.monotonic() + 600)
-    store.check_held()
-    note_held(tmp_path, time.monotonic() - 2)
+    note_lease_until(tmp_path, time.monotonic() + 600)
+    store.check_lease()
+    note_lease_until(tmp_path, time.monotonic() - 2)
     with pytest.raises(StateUnavailable, match="the lease on the state ended 2 s ago"):
-        store.check_held()
+        store.check_lease()
 
 
 def test_a_damaged_step_is_named(url: str, tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import pytest
 import cdc
 from cdc.errors import NotNow, StateError
 from cdc.job.lock import RunLock
-from cdc.job.savepoint import begin_from, make_savepoint
+from cdc.job.savepoint import begin_from, create_savepoint
 from cdc.job.seen import check_here, last_run
 from cdc.job.state_location import (
     alone,
     changing,
     lease_s,
-    named_location,
+    parse_location,
     reading,
     state_location,
     state_root,
@@ -111,10 +111,10 @@ def test_a_request_reaches_a_run_of_this_machine_and_the_next_run(
 def test_nothing_is_left_in_a_working_copy_that_is_being_made(url: str, spec: PipelineSpec) -> None:
     with running(url, spec):
         pass
-    lock = RunLock(named_location(url).root)
+    lock = RunLock(parse_location(url).root)
     lock.acquire()
     try:
-        (named_location(url).root / "pipeline.json").write_bytes(b"{}")
+        (parse_location(url).root / "pipeline.json").write_bytes(b"{}")
         with reading(url, spec) as state:
             assert state.pipeline(source="values") is not None
         with pytest.raises(NotNow, match=r"a run begins or ends.*ask again"), changing(url, spec):
@@ -160,13 +160,13 @@ def test_a_savepoint_is_kept_beside_the_file_and_put_into_another_place(
     url: str, spec: PipelineSpec, tmp_path: Path
 ) -> None:
     with pytest.raises(NotNow, match="has not run yet"):
-        make_savepoint(spec, state_root(url, spec))
+        create_savepoint(spec, state_root(url, spec))
     with running(url, spec) as state:
         committed(state, 0)
         state.store.within("source").write("history", b"kept")
         with pytest.raises(StateError, match="another run is using this state"):
-            make_savepoint(spec, state.root)
-    made = make_savepoint(spec, state_root(url, spec))
+            create_savepoint(spec, state.root)
+    made = create_savepoint(spec, state_root(url, spec))
     assert made.parent == tmp_path / ".cdc" / "savepoints"
     other = f"{url}-again"
     assert "after batch 0" in begin_from(spec, made, state_root(other, spec))
@@ -195,7 +195,7 @@ def test_a_folder_with_a_state_of_its_own_becomes_no_working_copy(url: str, spec
 def test_the_folder_is_free_after_a_command_that_failed(url: str, spec: PipelineSpec) -> None:
     with pytest.raises(ZeroDivisionError), running(url, spec):
         raise ZeroDivisionError
-    lock = RunLock(named_location(url).root)
+    lock = RunLock(parse_location(url).root)
     lock.acquire()
     lock.release()
     with running(url, spec):

@@ -10,7 +10,7 @@ import pytest
 import cdc
 from cdc.errors import NotNow, StateError
 from cdc.job.lock import RunLock
-from cdc.job.savepoint import begin_from, make_savepoint
+from cdc.job.savepoint import begin_from, create_savepoint
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.state.savepoint import about
@@ -43,7 +43,7 @@ def test_a_savepoint_becomes_a_state_directory_without_what_belongs_to_a_run(sta
     state.request_stop()
     (state.root / "run.log").write_text("{}\n")
     (state.root / "source" / "history").write_text("kept")
-    made = make_savepoint(spec(tmp_path), state.root)
+    made = create_savepoint(spec(tmp_path), state.root)
     assert made.parent == tmp_path / "savepoints"
     assert (about(made).name, about(made).batch, about(made).sink) == ("shop", 0, "duckdb")
     again = StateDir(tmp_path / "again")
@@ -56,7 +56,7 @@ def test_a_savepoint_becomes_a_state_directory_without_what_belongs_to_a_run(sta
 
 
 def test_where_the_sink_cannot_tell_what_it_has_the_pipeline_gets_a_new_id(state: StateDir, tmp_path: Path) -> None:
-    made = make_savepoint(spec(tmp_path, VALUES), state.root)
+    made = create_savepoint(spec(tmp_path, VALUES), state.root)
     again = StateDir(tmp_path / "again")
     assert "tables without a key get those rows twice" in begin_from(spec(tmp_path, VALUES), made, again.root)
     before, now = (each.open(name="shop", source="values") for each in (state, again))
@@ -65,7 +65,7 @@ def test_where_the_sink_cannot_tell_what_it_has_the_pipeline_gets_a_new_id(state
 
 
 def test_a_state_directory_that_is_there_is_not_replaced(state: StateDir, tmp_path: Path) -> None:
-    made = make_savepoint(spec(tmp_path), state.root)
+    made = create_savepoint(spec(tmp_path), state.root)
     with pytest.raises(StateError, match="there is a state directory already"):
         begin_from(spec(tmp_path), made, state.root)
     with pytest.raises(StateError, match="is no savepoint"):
@@ -74,7 +74,7 @@ def test_a_state_directory_that_is_there_is_not_replaced(state: StateDir, tmp_pa
 
 
 def test_a_savepoint_of_a_newer_version_is_refused(state: StateDir, tmp_path: Path) -> None:
-    made = make_savepoint(spec(tmp_path), state.root)
+    made = create_savepoint(spec(tmp_path), state.root)
     fields = json.loads((made / "savepoint.json").read_text())
     (made / "savepoint.json").write_text(json.dumps({**fields, "format": 99}))
     with pytest.raises(StateError, match="has format 99"):
@@ -85,16 +85,16 @@ def test_none_is_made_while_it_runs_or_in_the_middle_of_something(state: StateDi
     lock = RunLock(state.root)
     lock.acquire()
     with pytest.raises(StateError, match="another run is using"):
-        make_savepoint(spec(tmp_path), state.root)
+        create_savepoint(spec(tmp_path), state.root)
     lock.release()
     state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "copying"}, "a.c": {"state": "done"}}})
     with pytest.raises(NotNow, match=r"tables are being copied: a\.b"):
-        make_savepoint(spec(tmp_path), state.root)
+        create_savepoint(spec(tmp_path), state.root)
     decide(state, 1)
     with pytest.raises(NotNow, match="a batch is decided and not committed yet"):
-        make_savepoint(spec(tmp_path), state.root)
+        create_savepoint(spec(tmp_path), state.root)
     with pytest.raises(NotNow, match="has not run yet"):
-        make_savepoint(spec(tmp_path), tmp_path / "none")
+        create_savepoint(spec(tmp_path), tmp_path / "none")
     assert not (tmp_path / "savepoints").exists()
 
 
@@ -106,7 +106,7 @@ def test_savepoints_of_a_sink_are_not_among_the_states_of_sinks(tmp_path: Path) 
     state.store_initial_offset({"batch": 0})
     decide(state, 0)
     CommitLog(state.commits).note_committed(0)
-    made = make_savepoint(spec(tmp_path, text), state.root)
+    made = create_savepoint(spec(tmp_path, text), state.root)
     assert made.parent == tmp_path / ".cdc" / "savepoints"
     assert made.name.startswith("shop-lake-")
     assert about(made).name == "shop/lake"

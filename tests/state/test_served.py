@@ -129,7 +129,7 @@ def test_a_staged_file_is_in_the_object_store_before_the_answer(tmp_path: Path) 
         server.close()
 
 
-@pytest.mark.parametrize("refusing", ["make_folder", "durable"])
+@pytest.mark.parametrize("refusing", ["create_folder", "durable"])
 def test_what_the_disk_of_the_driver_refuses_is_the_error_of_the_task(
     state: StateDir, door: Door, refusing: str
 ) -> None:

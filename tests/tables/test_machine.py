@@ -44,7 +44,7 @@ EVENTS: dict[type[on.Event], on.Event] = {
     type(event): event
     for event in (
         on.TableCreated(A, CreateTable(A, KEYED)), on.TableChanged(A, AddColumn(A, NOTE)), on.RowsUncertain(A, UNSURE),
-        on.TableTruncated(A), on.TableDropped(A), on.TableRenamed(A, D), on.TableLeft(A, "it is excluded"),
+        on.TableTruncated(A), on.TableDropped(A), on.TableRenamed(A, D), on.CaptureEnded(A, "it is excluded"),
         on.SnapshotVoid(A), on.SnapshotBegun(A), on.SnapshotDone(A), on.SnapshotRequested(A), on.PauseRequested(A),
         on.ResumeRequested(A), on.RouteAdded(A, Target(ALL)), on.RouteRemoved(A, Target(ALL)),
         on.RowsUnfit(A, Target(ALL)), on.OperationRefused(A, Target(ALL), "no", curable=True),
@@ -128,7 +128,7 @@ def test_columns_that_are_one_but_for_their_case_are_refused() -> None:
     for event in (
         on.TableCreated(A, created), on.SnapshotBegun(A, created=created), on.TableChanged(A, AddColumn(A, other)),
     ):  # fmt: skip
-        with pytest.raises(ChangeRefused, match="its columns maße and masse are one here"):
+        with pytest.raises(ChangeRefused, match="its columns maße and masse are the same here"):
             advance_schemas({A: TableSchema((ID, one))}, event)
 
 
@@ -206,7 +206,7 @@ class Source:
         if kind in ("drop", "left"):
             del self.tables[table]
             self.running.discard(table)
-            found.append(on.TableDropped(table) if kind == "drop" else on.TableLeft(table, "it is excluded"))
+            found.append(on.TableDropped(table) if kind == "drop" else on.CaptureEnded(table, "it is excluded"))
         elif kind == "truncate":
             self.running.discard(table)
             found.append(on.TableTruncated(table))

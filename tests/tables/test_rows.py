@@ -95,7 +95,7 @@ class Source:
         if kind in ("drop", "left"):
             del self.tables[table]
             self.running.pop(table, None)
-            found.append(on.TableDropped(table) if kind == "drop" else on.TableLeft(table, "it is excluded"))
+            found.append(on.TableDropped(table) if kind == "drop" else on.CaptureEnded(table, "it is excluded"))
         elif kind == "truncate":
             self.tables[table].clear()
             self.running.pop(table, None)

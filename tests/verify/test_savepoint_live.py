@@ -13,7 +13,7 @@ from running import ShortPipeline
 
 from cdc.errors import SinkError
 from cdc.job.edits import Edits
-from cdc.job.savepoint import begin_from, make_savepoint
+from cdc.job.savepoint import begin_from, create_savepoint
 from cdc.source import Context
 from cdc.spec.compiled import compile_spec
 from cdc_services.server import MySqlServer
@@ -42,7 +42,7 @@ class Kept:
         return sorted(self.standin.query(f"SELECT * FROM {self.database}.{table}"))
 
     def keep(self) -> Path:
-        return make_savepoint(self.pipeline.spec, self.pipeline.state.root)
+        return create_savepoint(self.pipeline.spec, self.pipeline.state.root)
 
     def look(self) -> None:
         """What the start of a run looks at, before it reads anything."""

@@ -16,7 +16,7 @@ from starlette.types import Message
 from web_client import TestClient
 
 from cdc.errors import EngineError
-from cdc.web.app import make_app
+from cdc.web.app import create_app
 from cdc.web.guard import API_HEADER
 from cdc.web.settings import WebSettings
 
@@ -34,7 +34,7 @@ def control(tmp_path: Path) -> FakeControl:
 
 
 def client(control: FakeControl, settings: WebSettings = LOOPBACK, base: str = HOME) -> TestClient:
-    return TestClient(make_app(control, settings), base_url=base, follow_redirects=False)
+    return TestClient(create_app(control, settings), base_url=base, follow_redirects=False)
 
 
 class Tags(HTMLParser):
@@ -51,13 +51,13 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.5", "::", "warehouse.local"])
 def test_nothing_listens_elsewhere_without_a_token(control: FakeControl, host: str) -> None:
     with pytest.raises(EngineError, match="open to everybody") as caught:
-        make_app(control, WebSettings(host))
+        create_app(control, WebSettings(host))
     assert "CDC_WEB_TOKEN" in caught.value.hint
 
 
 def test_a_token_that_could_be_guessed_is_refused_and_none_is_shown(control: FakeControl) -> None:
     with pytest.raises(EngineError, match="could be guessed"):
-        make_app(control, WebSettings("0.0.0.0", token="secret"))
+        create_app(control, WebSettings("0.0.0.0", token="secret"))
     assert TOKEN not in repr(OPEN)
 
 
@@ -254,7 +254,7 @@ def test_a_body_without_end_is_not_read_to_its_end(control: FakeControl, path: s
             yield b"x" * 10_000
 
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/x-www-form-urlencoded"}
-    app, told = make_app(control, OPEN), list[Message]()
+    app, told = create_app(control, OPEN), list[Message]()
     parts = endless()
 
     async def receive() -> Message:

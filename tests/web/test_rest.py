@@ -26,7 +26,7 @@ from cdc.status.model import PHASES, Point
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.web import api
 from cdc.web.actions import ACTIONS
-from cdc.web.app import make_app
+from cdc.web.app import create_app
 from cdc.web.guard import API_HEADER
 from cdc.web.settings import WebSettings
 from cdc.web.templating import link
@@ -43,7 +43,7 @@ def control(tmp_path: Path) -> FakeControl:
 
 @pytest.fixture
 def client(control: FakeControl) -> TestClient:
-    return TestClient(make_app(control, WebSettings()), base_url="http://127.0.0.1:8380")
+    return TestClient(create_app(control, WebSettings()), base_url="http://127.0.0.1:8380")
 
 
 def test_all_pipelines_in_short(client: TestClient) -> None:
@@ -398,7 +398,7 @@ def test_the_page_of_the_documentation_names_every_address(client: TestClient) -
 def test_a_name_with_slashes_or_odd_letters_is_one_name(tmp_path: Path, name: str) -> None:
     control = fake(view("shop", tmp_path), view("other", tmp_path))
     control.put(view(name, tmp_path))
-    client = TestClient(make_app(control, WebSettings()), base_url="http://127.0.0.1:8380", follow_redirects=False)
+    client = TestClient(create_app(control, WebSettings()), base_url="http://127.0.0.1:8380", follow_redirects=False)
     at = quote(name, safe="")
     assert client.get(f"{BASE}/{at}").json()["name"] == name
     assert client.get(f"{BASE}/{at}/tables").json()["total"] == 0

@@ -13,7 +13,7 @@ from web_client import TestClient
 from cdc.errors import NotNow, PipelineUnknown, SinkError
 from cdc.serve.control import PipelineView
 from cdc.verify.report import TableReport, Verdict, Verification
-from cdc.web.app import make_app
+from cdc.web.app import create_app
 from cdc.web.guard import API_HEADER
 from cdc.web.settings import WebSettings
 from cdc.web.verifying import Verifications
@@ -108,7 +108,7 @@ def test_the_page_and_the_api_begin_it_and_show_it(control: FakeControl, monkeyp
     comparing = Comparing(EQUAL)
     comparing.go.set()
     monkeypatch.setattr("cdc.web.app.Verifications", lambda control: Verifications(control, comparing))
-    client = TestClient(make_app(control, WebSettings()), base_url="http://127.0.0.1:8380")
+    client = TestClient(create_app(control, WebSettings()), base_url="http://127.0.0.1:8380")
     assert client.get("/api/v1/pipelines/shop/verify").json() == {"verify": None}
     assert client.post("/api/v1/pipelines/shop/verify", headers={API_HEADER: "1"}).status_code == 200
     ended()

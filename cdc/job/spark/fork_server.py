@@ -49,9 +49,9 @@ def serve(path: str, modules: Sequence[str]) -> None:
     loads what a pickled callable loads; `t` does so in a fork that ends then, which leaves compiled kernels on disk:
     meanwhile others are forked. All are answered with `k`, or with what went wrong. `modules` are loaded first.
     """
-    from cdc.process.without_pandas import keep_pandas_out
+    from cdc.process.without_pandas import hide_pandas
 
-    keep_pandas_out()
+    hide_pandas()
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     for module in (*_FOR_FORKS, *modules):
         importlib.import_module(module)

@@ -36,7 +36,7 @@ JAVA_GONE = (Py4JError, ConnectionError)
 
 
 @contextlib.contextmanager
-def java_named() -> Iterator[None]:
+def java_errors_named() -> Iterator[None]:
     """Calls into Spark. Raises WorkerLost when its Java process ends in the block."""
     try:
         yield
@@ -196,7 +196,7 @@ def start_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
     if not os.environ["SPARK_LOCAL_IP"]:
         del os.environ["SPARK_LOCAL_IP"]
-    _quiet_at_the_end_of_java()
+    _silence_accumulator_errors()
     quiet_py4j()
     builder = SparkSession.builder
     archive = archive_options(os.environ, java)
@@ -223,7 +223,7 @@ def start_session(
 
 
 @contextlib.contextmanager
-def no_error_once_stopped(stop: threading.Event) -> Iterator[None]:
+def errors_ignored_after_stop(stop: threading.Event) -> Iterator[None]:
     """A start that fails after a stop was asked for is no error: the same signal may have ended Java."""
     try:
         yield
@@ -302,7 +302,7 @@ def _end_java() -> None:
         process.wait()
 
 
-def _quiet_at_the_end_of_java() -> None:
+def _silence_accumulator_errors() -> None:
     """PySpark's server for accumulators meets the end of Java first, and prints a trace of its own beside our log;
     the run says it in its own words."""
     for name in ("AccumulatorTCPServer", "AccumulatorUnixServer"):

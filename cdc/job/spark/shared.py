@@ -29,9 +29,9 @@ from cdc.job.spark.session import (
     as_guest,
     chosen_master,
     end_spark,
-    java_named,
+    errors_ignored_after_stop,
+    java_errors_named,
     java_pid,
-    no_error_once_stopped,
     without_variables,
 )
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
@@ -93,7 +93,7 @@ class SharedSpark:
         has the folder."""
         self._lock.acquire()
         self._stack.callback(self._lock.release)
-        with no_error_once_stopped(stop or threading.Event()):
+        with errors_ignored_after_stop(stop or threading.Event()):
             try:
                 self._begin()
             except BaseException:
@@ -102,14 +102,14 @@ class SharedSpark:
 
     def _begin(self) -> None:
         self._ended = threading.Event()
-        scratch = self._scratch = self._lock.make_scratch()
+        scratch = self._scratch = self._lock.create_scratch_folder()
         self._stack.enter_context(as_guest())
         with without_variables(self._secrets):
             self._java = choose_java(os.environ)
             settings = {**_idle_workers(self.master), **self.settings}
             self._spark, self._forks = forked_session(self._stack, "cdc", self.master, self._java, scratch, settings)
         self._stack.callback(self._end)
-        with java_named():
+        with java_errors_named():
             self._lock.name_java(java_pid(self._spark))
 
     def _end(self) -> None:
@@ -146,7 +146,7 @@ class SharedSpark:
         while not (done.wait(_LOOK_S) or stop.is_set()):
             continue
 
-    def say_waiting(self, text: str) -> None:
+    def report_waiting(self, text: str) -> None:
         """A line about what all runs wait for, unless one was written a moment ago, or all is to end. Any thread."""
         now_s = time.monotonic()
         with self._turn:
@@ -159,7 +159,7 @@ class SharedSpark:
         text = "runs have waited {:.0f} s for kernels new to this machine, compiled here or by another process"
         ended = self._ended
         try:
-            with self._loading, repeatedly(lambda seconds: self.say_waiting(text.format(seconds)), SAY_EVERY_S):
+            with self._loading, repeatedly(lambda seconds: self.report_waiting(text.format(seconds)), SAY_EVERY_S):
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
         except Exception as error:  # noqa: BLE001 - told; runs wait for this thread
             wrong = f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from cdc.state.durable import private, state_error
 _FILE = ".store/held"
 
 
-def note_held(copy: Path, until_s: float) -> None:
+def note_lease_until(copy: Path, until_s: float) -> None:
     """Nobody else has it before then. Driver, with each sign of life. Raises StateError."""
     path = copy / _FILE
     spare = path.with_name(".held.tmp")
@@ -24,7 +24,7 @@ def note_held(copy: Path, until_s: float) -> None:
         raise state_error(path, error) from error
 
 
-def check_held(copy: Path) -> None:
+def check_lease(copy: Path) -> None:
     """Raise StateUnavailable when the time is over: what a sink is asked now may be in the way of another run."""
     path = copy / _FILE
     try:

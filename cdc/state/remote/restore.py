@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cdc.errors import StateError
-from cdc.state.durable import make_folder, state_error
+from cdc.state.durable import create_folder, state_error
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.entry import BASE, CLOSE, OPEN, Entry
 from cdc.state.remote.writer import entry_name
@@ -62,7 +62,7 @@ def restore_bulk(bucket: Bucket, folder: Path) -> None:
         newest[name.split("/", 2)[2]] = name
     try:
         for relative in newest:
-            make_folder((folder / relative).parent)
+            create_folder((folder / relative).parent)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda item: bucket.download(item[1], folder / item[0]), newest.items()))
     except OSError as error:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from cdc.errors import CdcError, StateError, StateUnavailable
 from cdc.retry import RetryPolicy
-from cdc.state.durable import make_folder, state_error, write_file
+from cdc.state.durable import create_folder, state_error, write_file
 from cdc.state.remote.compact import OF_THIS_MACHINE, compact, is_compaction_due
 from cdc.state.remote.entry import CLOSE, OPEN, Entry
-from cdc.state.remote.held import note_held
+from cdc.state.remote.held import note_lease_until
 from cdc.state.remote.lease import Lease, holder, in_use, of_this_process
 from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
 from cdc.state.remote.store import RemoteStore, writer_of
@@ -71,7 +71,7 @@ class _RemoteRun:
             starting(f"{other.description} has the state or had it: watching for {other.ttl_s:g} s whether it lives")
         self._lease = Lease(self._bucket, self._once, mine, self._retry)
         self._lease.acquire()
-        note_held(self._copy, self._lease.lost_s)
+        note_lease_until(self._copy, self._lease.lost_s)
         self._living = _start_thread("state-lease", self._live)
         try:
             session = self._open_step_log(mine.description)
@@ -152,7 +152,7 @@ class _RemoteRun:
                     other = self._lease.holder()
                     self._lose(taken_over_error(self._url, "" if other is None else other.description))
                     return
-                note_held(self._copy, self._lease.lost_s)
+                note_lease_until(self._copy, self._lease.lost_s)
             except StateUnavailable as error:
                 log.info("the lease on the state could not be renewed: %s", error)
             except StateError as error:
@@ -235,7 +235,7 @@ def url_of(copy: Path) -> str:
 def clean(copy: Path) -> None:
     """Remove what a working copy has of the state. Raises StateError."""
     try:
-        make_folder(copy / FOLDER)
+        create_folder(copy / FOLDER)
         for path in copy.iterdir():
             if path.name == FOLDER:
                 for inner in path.iterdir():

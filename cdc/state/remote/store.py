@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from cdc.state.append_log import AppendLog
 from cdc.state.remote.entry import DocumentChange
-from cdc.state.remote.held import check_held
+from cdc.state.remote.held import check_lease
 from cdc.state.remote.restore import BULK
 from cdc.state.remote.writer import StateWriter, WorkingCopy
 from cdc.state.store import LocalStore
@@ -89,10 +89,10 @@ class RemoteStore(LocalStore):
         """Raise StateError when this run can write nothing any more."""
         self._writer.check()
 
-    def check_held(self) -> None:
+    def check_lease(self) -> None:
         """Raise StateUnavailable when the lease was not renewed in time. Driver."""
         self._writer.check()
-        check_held(self.copy)
+        check_lease(self.copy)
 
     def change(self, name: str, data: bytes, offset: int | None = None) -> None:
         """Put a document, or write after a byte of it. For `RemoteLog`."""

@@ -19,7 +19,7 @@ from typing import IO, Any
 from cdc.errors import CdcError, StateError
 from cdc.state.append_log import AppendLog
 from cdc.state.directory import StateDir
-from cdc.state.durable import durable, make_folder, state_error
+from cdc.state.durable import create_folder, durable, state_error
 from cdc.state.served.wire import BUFFER, Door, enable_keepalive, exactly, new_certificate, pieces, receive, send
 
 log = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ class StateServer:
             path = store.bulk("") / _checked(fields["path"])
             spare = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_SPARE}")
             try:
-                make_folder(path.parent)
+                create_folder(path.parent)
                 with durable(spare, path) as staged:
                     for piece in left:
                         staged.write(piece)

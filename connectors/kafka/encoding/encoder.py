@@ -15,7 +15,7 @@ from cdc.schema import TableId
 from connectors.kafka.encoding.changes import DELETE, INSERT, ChangeMessages, changes
 from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.records import Record, RecordTemplate
-from connectors.kafka.encoding.template import AFTER, BEFORE, names_beside
+from connectors.kafka.encoding.template import AFTER, BEFORE, other_columns
 
 _ROWS = 16_384
 """Row images that are encoded in one go: what is written of them stays in the processor's cache for the most part."""
@@ -68,7 +68,7 @@ class Encoder:
         self._tombstones = tombstones and layout.tombstones
         self._records = RecordTemplate(layout.key, layout.value)
         self._moved = RecordTemplate(layout.moved, ()) if layout.moved is not None else None
-        self._beside = names_beside(layout.value)
+        self._beside = other_columns(layout.value)
 
     def encode(self, block: ChangeBlock) -> Iterator[EncodedMessages]:
         """The block's messages, a part at a time. Raises SinkError for changes that the format cannot express."""

@@ -163,14 +163,14 @@ class Description:
         self.room += self._count * (field.room + 8) + _size(field, array)
 
 
-def names_beside(parts: Iterable[Part]) -> frozenset[str]:
+def other_columns(parts: Iterable[Part]) -> frozenset[str]:
     """The columns beside the rows that these parts name."""
     found = set()
     for part in parts:
         if isinstance(part, Value):
             found.add(part.field.name)
         elif isinstance(part, Shared):
-            found |= names_beside(part.parts)
+            found |= other_columns(part.parts)
     return frozenset(found)
 
 

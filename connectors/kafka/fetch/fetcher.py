@@ -15,7 +15,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from cdc.errors import SourceError
-from cdc.process.memory import MUCH, give_back_memory
+from cdc.process.memory import MUCH, trim_memory
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Heads, Texts
 from connectors.kafka.formats.wrapped import head_of
@@ -126,7 +126,7 @@ class Fetcher:
         """Nothing is fetched for a while: what much reading has left behind is given back to the system."""
         if self._taken >= MUCH:
             self._taken = 0
-            give_back_memory()
+            trim_memory()
 
     def close(self) -> None:
         """End the connections."""

@@ -30,7 +30,7 @@ from connectors.kafka.formats.groups import (
     repeated,
     times_of,
 )
-from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions, places_of
+from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions, log_positions_of
 from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change, table_changes, unsigned_columns
@@ -93,7 +93,7 @@ class DebeziumFormat:
     def places(self, messages: Messages) -> LogPositions:
         """Where the messages stand in the server's log."""
         _, payloads = self._wrapped.unwrap(messages)
-        found = places_of(PLACES.scan(payloads.texts))
+        found = log_positions_of(PLACES.scan(payloads.texts))
         at = np.full(len(messages), NOWHERE, np.int64)
         at[payloads.numbers] = found.at
         return LogPositions(at, found.logs, found.servers)

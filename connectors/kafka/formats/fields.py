@@ -79,7 +79,7 @@ class Field:
         return self.becomes or self.type
 
     @property
-    def says_how_written(self) -> bool:
+    def needs_description(self) -> bool:
         """Whether the message's own description is needed to read values, as their JSON alone does not tell them."""
         return self.encoding is not Encoding.NATURAL or self.type.kind in _NOT_PLAIN
 

@@ -56,7 +56,7 @@ class LogPositions:
         return SourceLogPosition(min(self.logs), min(self.servers, default=0), int(there[-1]))
 
 
-def places_of(scan: Scan) -> LogPositions:
+def log_positions_of(scan: Scan) -> LogPositions:
     """The places in a scan by a tree with the names of PLACES, by its rows."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
@@ -78,9 +78,9 @@ def places_of(scan: Scan) -> LogPositions:
     return LogPositions(at, frozenset(logs), frozenset(_distinct(own)) - {0})
 
 
-def place_of(scan: Scan, row: int) -> SourceLogPosition | None:
+def log_position_of(scan: Scan, row: int) -> SourceLogPosition | None:
     """The place of one row of a scan."""
-    return places_of(_row(scan, row)).last()
+    return log_positions_of(_row(scan, row)).last()
 
 
 def of_snapshot(scan: Scan, row: int) -> bool:

@@ -14,7 +14,7 @@ from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.ddl import AlteredColumns, Changes, changes_of
 from connectors.kafka.formats.groups import DdlMessage
-from connectors.kafka.formats.log_positions import PLACES, of_snapshot, place_of
+from connectors.kafka.formats.log_positions import PLACES, log_position_of, of_snapshot
 from connectors.kafka.formats.scan import Scan
 from connectors.kafka.kernels import ARRAY
 
@@ -45,7 +45,7 @@ def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[DdlMes
         found = () if tables is None else _changes(ddl, database, tables)
     except (ValueError, LookupError, TypeError):  # not as Debezium writes them: told as a statement not understood
         found = ()
-    return [DdlMessage(number, database, ddl, found, place_of(own, 0))]
+    return [DdlMessage(number, database, ddl, found, log_position_of(own, 0))]
 
 
 def unsigned_columns(tables: Any) -> dict[TableId, frozenset[str]]:

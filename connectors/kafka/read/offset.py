@@ -99,6 +99,6 @@ def sequence_base(number: int) -> int:
     return number << _PLACES
 
 
-def sequence_place(sequence: int) -> tuple[int, int]:
+def sequence_position(sequence: int) -> tuple[int, int]:
     """The partition's number and the offset of a sequence."""
     return sequence >> _PLACES, sequence & ((1 << _PLACES) - 1)

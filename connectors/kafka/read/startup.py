@@ -90,10 +90,10 @@ def beginnings_of(
 def _watermarks(
     cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]
 ) -> dict[str, tuple[int, int]]:
-    def ask_watermarks(name: str) -> Callable[[], tuple[int, int]]:
+    def query_watermarks(name: str) -> Callable[[], tuple[int, int]]:
         return lambda: consumer.get_watermark_offsets(TopicPartition(*topic_partition(name)), timeout=ANSWER_S)
 
-    return {name: cluster.retrying(policy, f"asking where {name} ends", ask_watermarks(name)) for name in names}
+    return {name: cluster.retrying(policy, f"asking where {name} ends", query_watermarks(name)) for name in names}
 
 
 def start_offsets(
@@ -126,7 +126,7 @@ def _at_time(
 
 
 def _specific(options: KafkaSourceOptions, names: list[str]) -> Mapping[str, int]:
-    given = {partition_name(*where): at for where, at in options.specific_places().items()}
+    given = {partition_name(*where): at for where, at in options.specific_offsets().items()}
     unknown = sorted(given.keys() - set(names))
     if unknown:
         raise SourceError(

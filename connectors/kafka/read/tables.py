@@ -136,7 +136,7 @@ def _declared(field: Field, declared: DataType | None, found: Format) -> Field:
         return field
     if field.type.kind in BLOBS and declared.kind in BLOBS:
         return replace(field, type=declared)
-    if field.says_how_written:
+    if field.needs_description:
         return replace(field, becomes=declared)
     return found.natural(Column(field.name, declared))
 

@@ -57,7 +57,7 @@ def declared_links(
         cursor = Cursor(sql, dialect, child.database)
         try:
             while cursor.peek().kind is not TokenKind.END:
-                if cursor.take("REFERENCES"):
+                if cursor.accept("REFERENCES"):
                     link = _link(cursor, child, known_name(cursor.table()))
                     if link.on_delete or link.on_update:
                         yield link
@@ -82,9 +82,9 @@ def _link(cursor: Cursor, child: TableId, parent: TableId) -> Link:
 
 def _action(cursor: Cursor) -> str:
     for action in SILENT_ACTIONS:
-        if cursor.take(*action.split()):
+        if cursor.accept(*action.split()):
             return action
-    if not cursor.take("NO", "ACTION"):
+    if not cursor.accept("NO", "ACTION"):
         cursor.next()
     return ""
 

@@ -22,7 +22,7 @@ from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.gtid_range import GtidRange, Gtids, lacking
 from connectors.mysql.server.positions import LogPosition, check_gtid_position, file_number, log_end
-from connectors.mysql.server.same_server import check_has, needed_gtids
+from connectors.mysql.server.same_server import check_has_transactions, needed_gtids
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo, where_of
 
@@ -52,7 +52,7 @@ def offset_on_new_server(start: MySqlOffset, streams: Streams, captures: Callabl
     with streams.session() as connection:
         info, where = check_server(connection, captures), where_of(connection)
         done = needed_gtids(start.gtids, where, old=start.server, new=info.identity)
-        check_has(info, done, where, old=start.server)
+        check_has_transactions(info, done, where, old=start.server)
         check_gtid_position(connection, info, done)
     open_stream = partial(streams.at, server=info.identity)
     place = find_resume_point(info, done, where, open_stream, partial(streams.after, server=info.identity), captures)

@@ -19,7 +19,7 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.positions import LogPosition, list_logs, opened_s
-from connectors.mysql.server.same_server import check_not_reset, check_same, check_same_log, check_same_place
+from connectors.mysql.server.same_server import check_not_reset, check_same, check_same_history, check_same_log
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo, where_of
 
@@ -44,7 +44,7 @@ def check_log(
         check_same(connection, start.server)
         check_not_reset(connection, info, start.gtids)
         check_same_log(connection, info, at, done)
-        unknown = at == start.position and check_same_place(connection, info, at.file, at.position, start.gtids)
+        unknown = at == start.position and check_same_history(connection, info, at.file, at.position, start.gtids)
     before = _check_opened(store, streams.session, info.identity, at.file)
     if unknown:  # raised after the check for a reset log; the file of a possibly different server is not noted
         raise unknown

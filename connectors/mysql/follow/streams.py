@@ -12,7 +12,7 @@ from connectors.mysql.log.segment import LogRange
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import RETRY, ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.server.positions import LogPosition, check_gtid_position
-from connectors.mysql.server.same_server import check_has, check_same, needed_gtids
+from connectors.mysql.server.same_server import check_has_transactions, check_same, needed_gtids
 from connectors.mysql.server.server_check import announce_reader
 from connectors.mysql.server.server_info import server_info
 
@@ -69,7 +69,7 @@ class Streams:
             info, where = server_info(connection), self._connection.where
             names = {"old": part.server, "new": info.identity}
             after, upto = needed_gtids(part.after, where, **names), needed_gtids(part.upto, where, **names)
-            check_has(info, upto, where, old=part.server)
+            check_has_transactions(info, upto, where, old=part.server)
             check_gtid_position(connection, info, after)
         return self.after(after, reader=reader), info.mariadb
 

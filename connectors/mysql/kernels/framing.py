@@ -17,7 +17,7 @@ import numpy as np
 from connectors.mysql import events
 from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.crc import crc32
-from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, plain_commit_us, tagged_fields
+from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, tagged_fields, untagged_commit_us
 from connectors.mysql.kernels.query_kind import query_kind
 from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
 from connectors.shared.kernels.memory import address, peek8, peek24, peek32, poke8
@@ -125,7 +125,7 @@ def index_events(
         elif role == _EXPAND:
             state[EXPAND] = 1
         elif role == _GTID:
-            time = plain_commit_us(buffer, first, body_end)
+            time = untagged_commit_us(buffer, first, body_end)
             if time == BAD:
                 state[ERROR_AT] = first
                 return count, BAD_GTID

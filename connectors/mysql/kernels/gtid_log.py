@@ -26,7 +26,7 @@ BAD: Final = -2
 
 
 @kernel
-def plain_commit_us(data: Bytes, start: Int, end: Int) -> Int:
+def untagged_commit_us(data: Bytes, start: Int, end: Int) -> Int:
     """Immediate commit time of a GTID or ANONYMOUS_GTID event in microseconds, or NO_TIME (before MySQL 8) or BAD."""
     body = start + _BODY
     if end - body < 25:

@@ -35,7 +35,7 @@ def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> 
             hint="correct it, or allow invalid dates as NULL",
         )
     if code == ops.ODD_VECTOR:
-        return odd_vector(name, where, f"; then {_COPY}")
+        return invalid_vector(name, where, f"; then {_COPY}")
     if code == ops.UNKNOWN_LABEL:
         labels = len(plan.table.columns[column].labels)
         return SchemaUnknown(
@@ -68,7 +68,7 @@ def _missing(event: bytes) -> set[int]:
     return {index for start in starts for index in range(count) if not event[start + (index >> 3)] >> (index & 7) & 1}
 
 
-def odd_vector(column: str, where: str, more: str = "") -> UnsupportedChange:
+def invalid_vector(column: str, where: str, more: str = "") -> UnsupportedChange:
     """A VECTOR of bytes that are no floats: an ALTER without a strict sql_mode makes one of whatever was there."""
     message = f"column {column} holds a VECTOR whose length is no multiple of 4 bytes, so it is none of floats"
     hint = f"on the source: correct or delete the rows WHERE LENGTH({column}) % 4 <> 0{more}"

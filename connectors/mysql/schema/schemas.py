@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from cdc.events import RowsUncertain, SourceEvent, TableChanged, TableLeft, TableRenamed, event
+from cdc.events import CaptureEnded, RowsUncertain, SourceEvent, TableChanged, TableRenamed, event
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -146,7 +146,7 @@ class Schemas:
                 yield RowsUncertain(table, why)
         for table, mark in entry.delta.marks.items():
             if mark == "left":
-                yield TableLeft(table, "it has a name that is not captured")
+                yield CaptureEnded(table, "it has a name that is not captured")
 
     def digest(self, count: int) -> str:
         """Stands for all that decoding depends on after `count` entries: definitions, and names that are no tables."""
@@ -223,7 +223,7 @@ def of_captured(events: Iterable[SourceEvent], captures: Captures) -> list[Sourc
         each
         for each in events
         if captures(each.table)
-        or isinstance(each, TableLeft)
+        or isinstance(each, CaptureEnded)
         or (isinstance(each, TableRenamed) and captures(each.new_table))
     ]
 

@@ -311,7 +311,7 @@ def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuf
     """Apply a QUERY event to a catalog, under the settings that it carries, at the moment when its statement began."""
     begin = int(buffer.start[index])
     began_s = int.from_bytes(buffer.data[begin : begin + 4].tobytes(), "little")
-    explicit = query.explicit_timestamp_flag if catalog.dialect.flags_tell else query.explicit_timestamp
+    explicit = query.explicit_timestamp_flag if catalog.dialect.has_timestamp_flag else query.explicit_timestamp
     return catalog.apply(
         query.sql,
         query.schema,

@@ -72,7 +72,7 @@ def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPositio
         )
 
 
-def check_same_place(
+def check_same_history(
     connection: MySqlConnection, info: ServerInfo, file: str, position: int, done: str | None
 ) -> SourceUnavailable | None:
     """Raises SourceError when a MariaDB server had other transactions at that place of its log than were read there.
@@ -112,7 +112,7 @@ def needed_gtids(done: str | None, where: str, *, old: str, new: str) -> str:
     return done
 
 
-def check_has(info: ServerInfo, done: str, where: str, *, old: str) -> None:
+def check_has_transactions(info: ServerInfo, done: str, where: str, *, old: str) -> None:
     """Raises SourceUnavailable when the server lacks transactions that the pipeline has read from `old`, SourceError
     when it has none at all of the servers that wrote them: no replica comes to that."""
     lost = lacking(info.executed, done, mariadb=info.mariadb)

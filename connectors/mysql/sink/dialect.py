@@ -23,7 +23,7 @@ from connectors.mysql.sink.types import (
     Flavor,
     ServerType,
     column_type,
-    has_labels_alike,
+    has_ambiguous_labels,
     holds,
     is_key_type,
     respelled,
@@ -222,7 +222,7 @@ class ServerDialect(Dialect[ServerType]):
         return replace(found, collation=_KEY_COLLATION[self.flavor]) if found.is_characters else found
 
     def _labelled(self, found: ServerType) -> ServerType:
-        return replace(found, collation=_KEY_COLLATION[self.flavor]) if has_labels_alike(found) else found
+        return replace(found, collation=_KEY_COLLATION[self.flavor]) if has_ambiguous_labels(found) else found
 
     def _short(
         self, columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]

@@ -116,7 +116,7 @@ class ServerType:
         return data_type(column, tinyint1_as_boolean=True)
 
 
-def has_labels_alike(found: ServerType) -> bool:
+def has_ambiguous_labels(found: ServerType) -> bool:
     """Return whether labels of an ENUM or SET differ only in case or accents, which most collations ignore."""
     labels = parse_column_type(found.text).labels
     return len({_folded(label) for label in labels}) < len(labels)

@@ -139,7 +139,7 @@ def read_links(store: Store) -> list[Link]:
     return [link_from_json(each) for each in (store.read_json(FILE) or {}).get("links", ())]
 
 
-def keep_links(store: Store, links: Links, captures: Callable[[TableId], bool]) -> None:
+def store_links(store: Store, links: Links, captures: Callable[[TableId], bool]) -> None:
     """Make these the only foreign keys in effect. Raises StateError."""
     write_targets(store, parents_of(links, captures), links)
 

@@ -30,9 +30,9 @@ from connectors.mysql.snapshot.cascade_targets import (
     Links,
     add_links,
     followed,
-    keep_links,
     read_links,
     short_name,
+    store_links,
 )
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot_options import SnapshotOptions
@@ -113,7 +113,7 @@ class Cascading:
         if self._options.cascades != "copy":
             return
         if self._until is not None and not start.moved_to(end) and start.position >= self._until:
-            keep_links(self._store, self._now, self._captures)
+            store_links(self._store, self._now, self._captures)
             self._until = None
         if (end.server, end.schemas) == self._looked_at:
             return

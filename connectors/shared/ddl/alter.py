@@ -39,15 +39,15 @@ _PARTITION_VERBS = (
 
 def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTableStatement:
     """Everything after `ALTER [ONLINE] [IGNORE] TABLE`. With IGNORE rows go whose unique key another one has too."""
-    if_exists = cursor.take("IF", "EXISTS")
+    if_exists = cursor.accept("IF", "EXISTS")
     table = cursor.table()
-    cursor.take_wait()
+    cursor.accept_wait()
     clauses: list[Clause] = [MoveRowsClause("ALTER IGNORE", brings=False)] if ignore else []
     periods: dict[str, tuple[str, ...]] = {}
     while not cursor.at_end():
         clauses += _clause(cursor, periods)
         # Table options need no comma between them, nor does what is said about partitions at the end.
-        cursor.take_symbol(",")
+        cursor.accept_symbol(",")
     return AlterTableStatement(table, tuple(clauses), if_exists)
 
 
@@ -57,19 +57,19 @@ def _clause(cursor: Cursor, periods: dict[str, tuple[str, ...]]) -> list[Clause]
         return []
     if cursor.at_any(*_PARTITION_VERBS) and cursor.peek(1).word in ("PARTITION", "PARTITIONING", "TABLESPACE"):
         return _rows_moved(cursor)
-    if cursor.take("ADD"):
+    if cursor.accept("ADD"):
         return _add(cursor, periods)
-    if cursor.take("MODIFY"):
+    if cursor.accept("MODIFY"):
         return _modify(cursor)
-    if cursor.take("CHANGE"):
+    if cursor.accept("CHANGE"):
         return _change(cursor)
-    if cursor.take("DROP"):
+    if cursor.accept("DROP"):
         return _drop(cursor)
-    if cursor.take("ALTER"):
+    if cursor.accept("ALTER"):
         return _alter(cursor)
-    if cursor.take("RENAME"):
+    if cursor.accept("RENAME"):
         return _rename(cursor)
-    if cursor.take("CONVERT"):
+    if cursor.accept("CONVERT"):
         return _convert(cursor)
     return _other_clause(cursor)
 
@@ -78,13 +78,13 @@ def _add(cursor: Cursor, periods: dict[str, tuple[str, ...]]) -> list[Clause]:
     if cursor.at("PARTITION"):
         cursor.skip_statement()
         return []
-    if cursor.take("SYSTEM", "VERSIONING"):
+    if cursor.accept("SYSTEM", "VERSIONING"):
         return [VersioningClause(True)]
     elements = Elements(periods=periods)
     if parse_key_or_constraint(cursor, elements):
         return _keys(cursor, elements)
-    cursor.take("COLUMN")
-    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    cursor.accept("COLUMN")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if cursor.at_symbol("("):
         elements = parse_elements(cursor)
         added: list[Clause] = [AddColumnClause(column, LAST, if_not_exists) for column in elements.columns]
@@ -106,14 +106,14 @@ def _keys(cursor: Cursor, elements: Elements, if_not_exists: bool = False) -> li
 
 
 def _modify(cursor: Cursor) -> list[Clause]:
-    cursor.take("COLUMN")
-    if_exists = cursor.take("IF", "EXISTS")
+    cursor.accept("COLUMN")
+    if_exists = cursor.accept("IF", "EXISTS")
     return _changed(cursor, cursor.column(), None, if_exists)
 
 
 def _change(cursor: Cursor) -> list[Clause]:
-    cursor.take("COLUMN")
-    if_exists = cursor.take("IF", "EXISTS")
+    cursor.accept("COLUMN")
+    if_exists = cursor.accept("IF", "EXISTS")
     old_name = cursor.column()
     return _changed(cursor, old_name, cursor.column(), if_exists)
 
@@ -127,36 +127,36 @@ def _changed(cursor: Cursor, old_name: str, new_name: str | None, if_exists: boo
 
 
 def _position(cursor: Cursor) -> Position | None:
-    if cursor.take("FIRST"):
+    if cursor.accept("FIRST"):
         return Position(first=True)
-    if cursor.take("AFTER"):
+    if cursor.accept("AFTER"):
         return Position(after=cursor.column())
     return None
 
 
 def _drop(cursor: Cursor) -> list[Clause]:
-    if cursor.take("PRIMARY", "KEY") or cursor.take("CONSTRAINT", "PRIMARY", "KEY"):
+    if cursor.accept("PRIMARY", "KEY") or cursor.accept("CONSTRAINT", "PRIMARY", "KEY"):
         return [DropPrimaryKeyClause()]
-    if cursor.take("SYSTEM", "VERSIONING"):
+    if cursor.accept("SYSTEM", "VERSIONING"):
         return [VersioningClause(False)]
     if cursor.at("PARTITION"):
         cursor.skip_statement()
         return [MoveRowsClause("DROP PARTITION", brings=False)]
-    if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "EXISTS", "FOR"):
+    if cursor.accept("PERIOD", "FOR") or cursor.accept("PERIOD", "IF", "EXISTS", "FOR"):
         cursor.name()
         return []
-    if cursor.take("FOREIGN", "KEY") or cursor.take("CHECK"):
-        cursor.take("IF", "EXISTS")
+    if cursor.accept("FOREIGN", "KEY") or cursor.accept("CHECK"):
+        cursor.accept("IF", "EXISTS")
         cursor.name()
         return []
-    if cursor.take_any("INDEX", "KEY", "CONSTRAINT"):
-        cursor.take("IF", "EXISTS")
+    if cursor.accept_any("INDEX", "KEY", "CONSTRAINT"):
+        cursor.accept("IF", "EXISTS")
         # The primary key is also an index, and a constraint, by this name.
         return [DropPrimaryKeyClause()] if cursor.name().upper() == "PRIMARY" else []
-    cursor.take("COLUMN")
-    if_exists = cursor.take("IF", "EXISTS")
+    cursor.accept("COLUMN")
+    if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.column()
-    cursor.take_any("RESTRICT", "CASCADE")
+    cursor.accept_any("RESTRICT", "CASCADE")
     return [DropColumnClause(name, if_exists)]
 
 
@@ -164,32 +164,32 @@ def _alter(cursor: Cursor) -> list[Clause]:
     if cursor.at_any("INDEX", "KEY", "CHECK", "CONSTRAINT"):
         cursor.skip_to_comma()
         return []
-    cursor.take("COLUMN")
-    if_exists = cursor.take("IF", "EXISTS")
+    cursor.accept("COLUMN")
+    if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.column()
-    if cursor.take("DROP", "DEFAULT"):
+    if cursor.accept("DROP", "DEFAULT"):
         return [SetDefaultClause(name, None, if_exists)]
     cursor.expect("SET")
-    if cursor.take_any("VISIBLE", "INVISIBLE"):
+    if cursor.accept_any("VISIBLE", "INVISIBLE"):
         return []
     cursor.expect("DEFAULT")
     return [SetDefaultClause(name, parse_default(cursor), if_exists)]
 
 
 def _rename(cursor: Cursor) -> list[Clause]:
-    if cursor.take("COLUMN"):
-        if_exists = cursor.take("IF", "EXISTS")
+    if cursor.accept("COLUMN"):
+        if_exists = cursor.accept("IF", "EXISTS")
         old_name = cursor.column()
         cursor.expect("TO")
         return [RenameColumnClause(old_name, cursor.column(), if_exists)]
-    if cursor.take_any("INDEX", "KEY"):
-        cursor.take("IF", "EXISTS")
+    if cursor.accept_any("INDEX", "KEY"):
+        cursor.accept("IF", "EXISTS")
         cursor.name()
         cursor.expect("TO")
         cursor.name()
         return []
-    if not cursor.take_any("TO", "AS"):
-        cursor.take_symbol("=")
+    if not cursor.accept_any("TO", "AS"):
+        cursor.accept_symbol("=")
     return [RenameToClause(cursor.table())]
 
 
@@ -204,11 +204,11 @@ def _convert(cursor: Cursor) -> list[Clause]:
         what = "CONVERT TABLE TO PARTITION" if brings else "CONVERT PARTITION TO TABLE"
         return [MoveRowsClause(what, brings, other, makes=not brings, drops=brings)]
     cursor.expect("TO")
-    if not (cursor.take("CHARACTER", "SET") or cursor.take("CHARSET")):
+    if not (cursor.accept("CHARACTER", "SET") or cursor.accept("CHARSET")):
         cursor.expect("CHAR", "SET")
-    charset = None if cursor.take("DEFAULT") else charset_name(cursor.word_or_string())
-    if cursor.take("COLLATE"):
-        cursor.take_symbol("=")
+    charset = None if cursor.accept("DEFAULT") else charset_name(cursor.word_or_string())
+    if cursor.accept("COLLATE"):
+        cursor.accept_symbol("=")
         charset = charset_of(cursor.word_or_string()) or charset
     return [ConvertClause(charset)]
 
@@ -231,19 +231,19 @@ def _rows_moved(cursor: Cursor) -> list[Clause]:
 
 def _other_clause(cursor: Cursor) -> list[Clause]:
     """Table options, and clauses that change neither columns nor key nor name."""
-    if cursor.take("ORDER", "BY"):
+    if cursor.accept("ORDER", "BY"):
         cursor.skip_statement()
         return []
-    if cursor.take_any("FORCE", "SECONDARY_LOAD", "SECONDARY_UNLOAD"):
+    if cursor.accept_any("FORCE", "SECONDARY_LOAD", "SECONDARY_UNLOAD"):
         return []
-    if cursor.take_any("ENABLE", "DISABLE"):
+    if cursor.accept_any("ENABLE", "DISABLE"):
         cursor.expect("KEYS")
         return []
-    if cursor.take_any("ALGORITHM", "LOCK"):
-        cursor.take_symbol("=")
+    if cursor.accept_any("ALGORITHM", "LOCK"):
+        cursor.accept_symbol("=")
         cursor.next()
         return []
-    if cursor.take("WITH", "VALIDATION") or cursor.take("WITHOUT", "VALIDATION"):
+    if cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION"):
         return []
     swallows = cursor.at("ENGINE", "BLACKHOLE") or (cursor.at("ENGINE") and cursor.peek(2).word == "BLACKHOLE")
     options = parse_option(cursor, TableOptions())

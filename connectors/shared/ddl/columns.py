@@ -38,7 +38,7 @@ def parse_column_body(cursor: Cursor, name: str) -> ColumnDefinition:
 
 def parse_default(cursor: Cursor) -> Default:
     """Parse a default: a literal, a time function, or an expression, which is stepped over."""
-    if cursor.take("NULL"):
+    if cursor.accept("NULL"):
         return Default(DefaultKind.NULL)
     if cursor.at_any(*_NOW):
         return _default_now(cursor)
@@ -63,10 +63,10 @@ def _attribute(cursor: Cursor, column: ColumnDefinition) -> ColumnDefinition:
 
 
 def _not(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    if cursor.take("SECONDARY"):
+    if cursor.accept("SECONDARY"):
         return {}
     cursor.expect("NULL")
-    cursor.take("ENABLE")
+    cursor.accept("ENABLE")
     return {"nullable": False}
 
 
@@ -86,22 +86,22 @@ def _serial(cursor: Cursor, _: ColumnDefinition) -> _Fields:
 
 
 def _primary(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    cursor.take("KEY")
+    cursor.accept("KEY")
     return {"primary_key": True}
 
 
 def _unique(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    cursor.take("KEY")
+    cursor.accept("KEY")
     return {}
 
 
 def _comment(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    cursor.take_symbol("=")
+    cursor.accept_symbol("=")
     return {"comment": cursor.string()}
 
 
 def _collate(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    cursor.take_symbol("=")
+    cursor.accept_symbol("=")
     return {"collation": cursor.word_or_string()}
 
 
@@ -111,9 +111,9 @@ def _generated(cursor: Cursor, column: ColumnDefinition) -> _Fields:
 
 
 def _as(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    if cursor.take("ROW"):
+    if cursor.accept("ROW"):
         # A system versioning column (MariaDB): the server writes it itself.
-        word = cursor.take_any("START", "END")
+        word = cursor.accept_any("START", "END")
         if not word:
             raise cursor.unexpected("START or END")
         return {"nullable": False, "generated": True, "row_end": word == "END"}
@@ -125,12 +125,16 @@ def _references(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.table()
     if cursor.at_symbol("("):
         cursor.skip_brackets()
-    while word := cursor.take_any("MATCH", "ON"):
+    while word := cursor.accept_any("MATCH", "ON"):
         if word == "MATCH":
             cursor.next()
             continue
         cursor.next()
-        if not cursor.take("SET", "NULL") and not cursor.take("SET", "DEFAULT") and not cursor.take("NO", "ACTION"):
+        if (
+            not cursor.accept("SET", "NULL")
+            and not cursor.accept("SET", "DEFAULT")
+            and not cursor.accept("NO", "ACTION")
+        ):
             cursor.next()
     return {}
 
@@ -138,7 +142,7 @@ def _references(cursor: Cursor, _: ColumnDefinition) -> _Fields:
 def _constraint(cursor: Cursor, column: ColumnDefinition) -> _Fields:
     if not cursor.at("CHECK"):
         cursor.name()
-    if cursor.take("REFERENCES"):
+    if cursor.accept("REFERENCES"):
         return _references(cursor, column)
     cursor.expect("CHECK")
     return _check(cursor, column)
@@ -146,20 +150,20 @@ def _constraint(cursor: Cursor, column: ColumnDefinition) -> _Fields:
 
 def _check(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     cursor.skip_brackets()
-    cursor.take("NOT", "ENFORCED")
-    cursor.take("ENFORCED")
+    cursor.accept("NOT", "ENFORCED")
+    cursor.accept("ENFORCED")
     return {}
 
 
 def _one_value(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    cursor.take_symbol("=")
+    cursor.accept_symbol("=")
     cursor.next()
     return {}
 
 
 def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Fields:
     """MariaDB writes the character set after it."""
-    if cursor.take_symbol("="):
+    if cursor.accept_symbol("="):
         cursor.next()
     return {"type": replace(column.type, charset=parse_charset(cursor) or column.type.charset)}
 
@@ -190,7 +194,7 @@ _WORDS: dict[str, _Fields] = {
 
 
 def _default_now(cursor: Cursor) -> Default:
-    if not cursor.take_any(*_NOW):
+    if not cursor.accept_any(*_NOW):
         raise cursor.unexpected("CURRENT_TIMESTAMP")
     if cursor.at_symbol("("):
         cursor.skip_brackets()
@@ -202,7 +206,7 @@ def _bracketed(cursor: Cursor) -> Default:
     introduced = cursor.at_symbol("-", 1) or cursor.peek(1).word.startswith("_")
     if cursor.at_symbol(")", 3 if introduced else 2):
         cursor.next()
-        literal = Default(DefaultKind.NULL) if cursor.take("NULL") else _literal(cursor)
+        literal = Default(DefaultKind.NULL) if cursor.accept("NULL") else _literal(cursor)
         if literal is not None:
             cursor.expect_symbol(")")
             return replace(literal, bracketed=True)
@@ -263,7 +267,7 @@ _LITERALS = {
 def _expression(cursor: Cursor) -> Default:
     """An expression without brackets around it (MariaDB): a function call, a column, NEXT VALUE FOR a sequence, CASE, a
     variable."""
-    while cursor.take_symbol("-") or cursor.take_symbol("+"):
+    while cursor.accept_symbol("-") or cursor.accept_symbol("+"):
         pass
     if cursor.peek().kind is TokenKind.VARIABLE:
         cursor.next()
@@ -271,7 +275,7 @@ def _expression(cursor: Cursor) -> Default:
     if cursor.at("CASE"):
         _skip_case(cursor)
         return Default(DefaultKind.EXPRESSION)
-    if cursor.take("NEXT", "VALUE", "FOR") or cursor.take("PREVIOUS", "VALUE", "FOR"):
+    if cursor.accept("NEXT", "VALUE", "FOR") or cursor.accept("PREVIOUS", "VALUE", "FOR"):
         cursor.table()
         return Default(DefaultKind.EXPRESSION)
     cursor.column()

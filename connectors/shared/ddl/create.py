@@ -36,9 +36,9 @@ class Elements:
 
 def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTableStatement:
     """Everything after `CREATE [OR REPLACE] TABLE`."""
-    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     statement = CreateTableStatement(cursor.table(), if_not_exists=if_not_exists, or_replace=or_replace)
-    if cursor.take("LIKE"):
+    if cursor.accept("LIKE"):
         return replace(statement, like=cursor.table())
     if cursor.at_symbol("(") and cursor.peek(1).word not in ("SELECT", "WITH", "VALUES", "TABLE"):
         if cursor.peek(1).word == "LIKE":
@@ -63,7 +63,7 @@ def parse_elements(cursor: Cursor) -> Elements:
     cursor.expect_symbol("(")
     while True:
         _element(cursor, elements)
-        if not cursor.take_symbol(","):
+        if not cursor.accept_symbol(","):
             break
     cursor.expect_symbol(")")
     return elements
@@ -79,16 +79,16 @@ def primary_key(cursor: Cursor, elements: Elements) -> tuple[str, ...]:
 
 def parse_key_or_constraint(cursor: Cursor, elements: Elements) -> bool:
     """A key, constraint or period at the cursor, if there is one; columns of a primary key go to `elements`."""
-    if cursor.take("CONSTRAINT") and not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
-        cursor.take("IF", "NOT", "EXISTS")
+    if cursor.accept("CONSTRAINT") and not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+        cursor.accept("IF", "NOT", "EXISTS")
         cursor.name()
-    if cursor.take("PRIMARY", "KEY"):
+    if cursor.accept("PRIMARY", "KEY"):
         while not cursor.at_symbol("("):
             _index_word(cursor)
         elements.primary_key, elements.overlapping = cursor.key_in_brackets()
         cursor.skip_to_comma()
         return True
-    if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "NOT", "EXISTS", "FOR"):
+    if cursor.accept("PERIOD", "FOR") or cursor.accept("PERIOD", "IF", "NOT", "EXISTS", "FOR"):
         versioned = cursor.at("SYSTEM_TIME")
         name = cursor.name()
         if not versioned:
@@ -105,7 +105,7 @@ def parse_key_or_constraint(cursor: Cursor, elements: Elements) -> bool:
 
 def _index_word(cursor: Cursor) -> None:
     """A word between PRIMARY KEY and its columns: an index name, `USING BTREE`."""
-    if cursor.take_any("USING", "TYPE"):
+    if cursor.accept_any("USING", "TYPE"):
         cursor.next()
         return
     cursor.name()
@@ -124,12 +124,12 @@ def _after_columns(cursor: Cursor, statement: CreateTableStatement) -> CreateTab
     """Options, partitions and a query after the columns."""
     options = TableOptions()
     while not cursor.at_end():
-        if cursor.take_symbol(","):
+        if cursor.accept_symbol(","):
             continue
         more = parse_option(cursor, options)
         if more is not None:
             options = more
-        elif cursor.take("PARTITION", "BY"):
+        elif cursor.accept("PARTITION", "BY"):
             while not (cursor.at_end() or cursor.at_any(*_QUERY)):
                 _skip_one(cursor)
         elif cursor.at_any(*_QUERY) or cursor.at_symbol("("):

@@ -47,7 +47,7 @@ class Cursor:
         token = self.peek(ahead)
         return token.kind is TokenKind.SYMBOL and token.text == symbol
 
-    def take(self, *words: str) -> bool:
+    def accept(self, *words: str) -> bool:
         """Move past these keywords if they come next, in this order."""
         if not self.at(*words):
             return False
@@ -55,33 +55,33 @@ class Cursor:
             self.next()
         return True
 
-    def take_any(self, *words: str) -> str:
+    def accept_any(self, *words: str) -> str:
         """Move past one of these keywords; which one, or empty."""
         return self.next().word if self.at_any(*words) else ""
 
-    def take_symbol(self, symbol: str) -> bool:
+    def accept_symbol(self, symbol: str) -> bool:
         """Move past this symbol if it comes next."""
         if not self.at_symbol(symbol):
             return False
         self.next()
         return True
 
-    def take_wait(self) -> None:
+    def accept_wait(self) -> None:
         """Move past MariaDB's `WAIT n` or `NOWAIT`, if one comes next."""
-        if self.take("WAIT"):
+        if self.accept("WAIT"):
             if self.peek().kind is not TokenKind.NUMBER:
                 raise self.unexpected("a number")
             self.next()
-        self.take("NOWAIT")
+        self.accept("NOWAIT")
 
     def expect(self, *words: str) -> None:
         """Move past these keywords."""
-        if not self.take(*words):
+        if not self.accept(*words):
             raise self.unexpected(" ".join(words))
 
     def expect_symbol(self, symbol: str) -> None:
         """Move past this symbol."""
-        if not self.take_symbol(symbol):
+        if not self.accept_symbol(symbol):
             raise self.unexpected(symbol)
 
     def name(self) -> str:
@@ -102,17 +102,17 @@ class Cursor:
 
     def table(self) -> TableId:
         """`table`, `db.table` or `.table`; without a database it is the statement's own."""
-        if self.take_symbol("."):
+        if self.accept_symbol("."):
             return TableId(self.database, self.name())
         first = self.name()
-        if self.take_symbol("."):
+        if self.accept_symbol("."):
             return TableId(first, self.name())
         return TableId(self.database, first)
 
     def column(self) -> str:
         """A column name, which ALTER and CREATE let be qualified: `table.column`, `db.table.column`."""
         name = self.name()
-        while self.take_symbol("."):
+        while self.accept_symbol("."):
             name = self.name()
         return name
 
@@ -154,9 +154,9 @@ class Cursor:
         """`names_in_brackets`, and the period after them in MariaDB, `(a, p WITHOUT OVERLAPS)`, else an empty name."""
         self.expect_symbol("(")
         names = [self._key_part()]
-        while self.take_symbol(","):
+        while self.accept_symbol(","):
             names.append(self._key_part())
-        period = names.pop() if self.take("WITHOUT", "OVERLAPS") else ""
+        period = names.pop() if self.accept("WITHOUT", "OVERLAPS") else ""
         self.expect_symbol(")")
         return tuple(names), period
 
@@ -164,7 +164,7 @@ class Cursor:
         name = self.column()
         if self.at_symbol("("):
             self.skip_brackets()
-        self.take_any("ASC", "DESC")
+        self.accept_any("ASC", "DESC")
         return name
 
     def skip_brackets(self) -> None:

@@ -77,7 +77,7 @@ class DdlDialect:
         )
 
     @property
-    def flags_tell(self) -> bool:
+    def has_timestamp_flag(self) -> bool:
         """Whether the flags of a QUERY event say what `explicit_defaults_for_timestamp` was."""
         return self.mariadb and self.version >= _FLAGS_TELL
 

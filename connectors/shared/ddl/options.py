@@ -26,7 +26,7 @@ _IGNORED = frozenset(
 
 def parse_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
     """One table option at the cursor added to `options`; None, and nothing read, when there is none."""
-    if cursor.take("DEFAULT"):
+    if cursor.accept("DEFAULT"):
         found = _charset_option(cursor, options)
         if found is None and not cursor.at("ENCRYPTION"):
             raise cursor.unexpected("CHARACTER SET, COLLATE or ENCRYPTION")
@@ -35,12 +35,12 @@ def parse_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
         return found or options
     if found := _charset_option(cursor, options):
         return found
-    if cursor.take("COMMENT"):
-        cursor.take_symbol("=")
+    if cursor.accept("COMMENT"):
+        cursor.accept_symbol("=")
         return replace(options, comment=cursor.string())
-    if cursor.take("WITH", "SYSTEM", "VERSIONING"):
+    if cursor.accept("WITH", "SYSTEM", "VERSIONING"):
         return replace(options, versioned=True)
-    if cursor.take("START", "TRANSACTION"):
+    if cursor.accept("START", "TRANSACTION"):
         return options
     if cursor.at_any("DATA", "INDEX") and cursor.peek(1).word == "DIRECTORY":
         cursor.next()
@@ -55,14 +55,14 @@ def parse_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
 
 
 def _charset_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
-    if cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET"):
-        cursor.take_symbol("=")
-        if cursor.take("DEFAULT"):
+    if cursor.accept("CHARACTER", "SET") or cursor.accept("CHARSET") or cursor.accept("CHAR", "SET"):
+        cursor.accept_symbol("=")
+        if cursor.accept("DEFAULT"):
             return replace(options, default_charset=True)
         return replace(options, charset=charset_name(cursor.word_or_string()))
-    if cursor.take("COLLATE"):
-        cursor.take_symbol("=")
-        if cursor.take("DEFAULT"):
+    if cursor.accept("COLLATE"):
+        cursor.accept_symbol("=")
+        if cursor.accept("DEFAULT"):
             return options
         return replace(options, collation=cursor.word_or_string())
     return None
@@ -71,7 +71,7 @@ def _charset_option(cursor: Cursor, options: TableOptions) -> TableOptions | Non
 def _skip_value(cursor: Cursor) -> str:
     """Step over `name [=] value`; the value's text."""
     cursor.next()
-    cursor.take_symbol("=")
+    cursor.accept_symbol("=")
     if cursor.at_symbol("("):
         cursor.skip_brackets()
         return ""

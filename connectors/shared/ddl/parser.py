@@ -70,12 +70,12 @@ def parse(
         failed: it failed half-way. MariaDB logs a CREATE OR REPLACE TABLE that had dropped the table before it failed.
     """
     cursor = Cursor(sql, dialect or DdlDialect(), database)
-    if failed and cursor.take("CREATE", "OR", "REPLACE", "TABLE"):
+    if failed and cursor.accept("CREATE", "OR", "REPLACE", "TABLE"):
         return (DropTableStatement(_table_in_unparsed(sql, database, cursor.dialect)),)
     statements: list[Statement] = []
     try:
         while True:
-            while cursor.take_symbol(";"):
+            while cursor.accept_symbol(";"):
                 pass
             if cursor.at_end():
                 return tuple(statements) or (Irrelevant("comment"),)
@@ -87,8 +87,8 @@ def parse(
 
 
 def _one(cursor: Cursor) -> Statement:
-    if cursor.take("SET", "STATEMENT"):
-        while not cursor.take("FOR"):
+    if cursor.accept("SET", "STATEMENT"):
+        while not cursor.accept("FOR"):
             if cursor.at_end():
                 raise cursor.unexpected("FOR")
             cursor.next()
@@ -98,10 +98,10 @@ def _one(cursor: Cursor) -> Statement:
         return {"CREATE": _create, "ALTER": _alter, "DROP": _drop}[word](cursor)
     if word == "RENAME":
         return _rename(cursor)
-    if cursor.take("TRUNCATE"):
-        cursor.take("TABLE")
+    if cursor.accept("TRUNCATE"):
+        cursor.accept("TABLE")
         statement = TruncateStatement(cursor.table())
-        cursor.take_wait()
+        cursor.accept_wait()
         return statement
     if word in _DML:
         return _dml(cursor)
@@ -119,18 +119,18 @@ def _irrelevant(cursor: Cursor, kind: str) -> Irrelevant:
 
 
 def _create(cursor: Cursor) -> Statement:
-    or_replace = cursor.take("OR", "REPLACE")
-    if cursor.take("TEMPORARY"):
+    or_replace = cursor.accept("OR", "REPLACE")
+    if cursor.accept("TEMPORARY"):
         return _irrelevant(cursor, "create temporary")
-    if cursor.take("TABLE"):
+    if cursor.accept("TABLE"):
         return parse_create_table(cursor, or_replace=or_replace)
-    if cursor.take("SEQUENCE"):
-        if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if cursor.accept("SEQUENCE"):
+        if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
         sequence = CreateSequenceStatement(cursor.table(), if_not_exists)
         cursor.skip_statement()
         return sequence
-    if cursor.take_any("DATABASE", "SCHEMA"):
-        if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
         return CreateDatabaseStatement(cursor.name(), _database_charset(cursor), if_not_exists, or_replace)
     return _create_view(cursor) if cursor.at_any(*_OF_VIEWS) else _object(cursor, "create")
 
@@ -140,20 +140,20 @@ def _create_view(cursor: Cursor) -> Statement:
     kind = cursor.peek().word
     while not cursor.at_any(*_DEFINED) and not cursor.at_end():
         cursor.next()
-    if not cursor.take("VIEW"):
+    if not cursor.accept("VIEW"):
         return _irrelevant(cursor, f"create {kind}")
-    cursor.take("IF", "NOT", "EXISTS")
+    cursor.accept("IF", "NOT", "EXISTS")
     view = CreateViewStatement(cursor.table())
     cursor.skip_statement()
     return view
 
 
 def _alter(cursor: Cursor) -> Statement:
-    cursor.take_any("ONLINE", "OFFLINE")
-    ignore = cursor.take("IGNORE")
-    if cursor.take("TABLE"):
+    cursor.accept_any("ONLINE", "OFFLINE")
+    ignore = cursor.accept("IGNORE")
+    if cursor.accept("TABLE"):
         return parse_alter_table(cursor, ignore=ignore)
-    if cursor.take_any("DATABASE", "SCHEMA"):
+    if cursor.accept_any("DATABASE", "SCHEMA"):
         unnamed = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT", "ENCRYPTION", "READ")
         name = cursor.database if unnamed else cursor.name()
         return AlterDatabaseStatement(name, _database_charset(cursor))
@@ -163,39 +163,39 @@ def _alter(cursor: Cursor) -> Statement:
 
 
 def _drop(cursor: Cursor) -> Statement:
-    if cursor.take("TEMPORARY"):
+    if cursor.accept("TEMPORARY"):
         return _irrelevant(cursor, "drop temporary")
-    if cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
+    if cursor.accept_any("TABLE", "TABLES", "SEQUENCE"):
         return DropTableStatement(_dropped(cursor))
-    if cursor.take_any("DATABASE", "SCHEMA"):
-        cursor.take("IF", "EXISTS")
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        cursor.accept("IF", "EXISTS")
         return DropDatabaseStatement(cursor.name())
-    if cursor.take("INDEX"):
-        cursor.take("IF", "EXISTS")
+    if cursor.accept("INDEX"):
+        cursor.accept("IF", "EXISTS")
         name = cursor.name()
         cursor.expect("ON")
         table = cursor.table()
         cursor.skip_statement()
         primary = name.upper() == "PRIMARY"
         return AlterTableStatement(table, (DropPrimaryKeyClause(),)) if primary else Irrelevant("drop index")
-    if cursor.take("VIEW"):
+    if cursor.accept("VIEW"):
         return DropViewStatement(_dropped(cursor))
     return _object(cursor, "drop")
 
 
 def _dropped(cursor: Cursor) -> tuple[TableId, ...]:
     """The names after DROP TABLE and its like, to the end."""
-    cursor.take("IF", "EXISTS")
+    cursor.accept("IF", "EXISTS")
     names = [cursor.table()]
-    while cursor.take_symbol(","):
+    while cursor.accept_symbol(","):
         names.append(cursor.table())
-    cursor.take_wait()
-    cursor.take_any("RESTRICT", "CASCADE")
+    cursor.accept_wait()
+    cursor.accept_any("RESTRICT", "CASCADE")
     return tuple(names)
 
 
 def _object(cursor: Cursor, verb: str) -> Irrelevant:
-    cursor.take_any("ONLINE", "OFFLINE")
+    cursor.accept_any("ONLINE", "OFFLINE")
     if not cursor.at_any(*_OBJECTS):
         raise cursor.unexpected(f"something to {verb}")
     return _irrelevant(cursor, f"{verb} {cursor.peek().word}")
@@ -205,16 +205,16 @@ def _rename(cursor: Cursor) -> Statement:
     cursor.next()
     if cursor.at("USER"):
         return _irrelevant(cursor, "rename user")
-    if not cursor.take_any("TABLE", "TABLES"):
+    if not cursor.accept_any("TABLE", "TABLES"):
         raise cursor.unexpected("TABLE")
-    cursor.take("IF", "EXISTS")
+    cursor.accept("IF", "EXISTS")
     pairs = []
     while True:
         old = cursor.table()
-        cursor.take_wait()
+        cursor.accept_wait()
         cursor.expect("TO")
         pairs.append((old, cursor.table()))
-        if not cursor.take_symbol(","):
+        if not cursor.accept_symbol(","):
             return RenameTableStatement(tuple(pairs))
 
 
@@ -222,13 +222,13 @@ def _database_charset(cursor: Cursor) -> str | None:
     """The character set among the options of a database, None when there is none."""
     options = TableOptions()
     while not cursor.at_end():
-        if cursor.take("READ", "ONLY"):
-            cursor.take_symbol("=")
+        if cursor.accept("READ", "ONLY"):
+            cursor.accept_symbol("=")
             cursor.next()
-        elif cursor.take("UPGRADE"):
+        elif cursor.accept("UPGRADE"):
             cursor.skip_statement()
         else:
-            cursor.take_symbol(",")
+            cursor.accept_symbol(",")
             more = parse_option(cursor, options)
             if more is None:
                 raise cursor.unexpected("a database option")
@@ -241,14 +241,14 @@ def _dml(cursor: Cursor) -> Statement:
     kind = cursor.next().word
     tables: tuple[TableId, ...] = ()
     if kind in ("INSERT", "REPLACE"):
-        cursor.take_any("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY")
-        cursor.take("IGNORE")
-        cursor.take("INTO")
+        cursor.accept_any("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY")
+        cursor.accept("IGNORE")
+        cursor.accept("INTO")
         tables = (cursor.table(),)
     elif kind == "LOAD" and not cursor.at_any("DATA", "XML"):
         return _irrelevant(cursor, "load index")
     elif kind == "LOAD":
-        while not cursor.at_end() and not cursor.take("INTO", "TABLE"):
+        while not cursor.at_end() and not cursor.accept("INTO", "TABLE"):
             cursor.next()
         tables = () if cursor.at_end() else (cursor.table(),)
     cursor.skip_statement()
@@ -260,13 +260,13 @@ def _table_in_unparsed(sql: str, database: str, dialect: DdlDialect) -> tuple[Ta
     cursor = Cursor(sql, dialect, database)
     try:
         words = 0
-        while not cursor.take("TABLE"):
+        while not cursor.accept("TABLE"):
             words += 1
             if cursor.at_end() or words > 6:
                 return ()
             cursor.next()
-        if not cursor.take("IF", "NOT", "EXISTS"):
-            cursor.take("IF", "EXISTS")
+        if not cursor.accept("IF", "NOT", "EXISTS"):
+            cursor.accept("IF", "EXISTS")
         return (cursor.table(),)
     except Unreadable:
         return ()

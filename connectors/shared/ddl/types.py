@@ -107,13 +107,13 @@ def _known_type(cursor: Cursor, word: str) -> TypeSpec | None:
 def _text(cursor: Cursor, word: str) -> TypeSpec | None:
     national = word in ("NATIONAL", "NCHAR", "NVARCHAR")
     if word == "NATIONAL":
-        word = cursor.take_any("CHAR", "CHARACTER", "VARCHAR", "VARCHARACTER")
+        word = cursor.accept_any("CHAR", "CHARACTER", "VARCHAR", "VARCHARACTER")
     if word == "LONG":
         return _long(cursor)
     if word not in _CHARS:
         return None
     name = _CHARS[word]
-    if name == "char" and cursor.take_any("VARYING", *(("VARCHAR", "VARCHARACTER") if word == "NCHAR" else ())):
+    if name == "char" and cursor.accept_any("VARYING", *(("VARCHAR", "VARCHARACTER") if word == "NCHAR" else ())):
         name = "varchar"
     length = _length(cursor)
     charset = parse_charset(cursor)
@@ -121,19 +121,19 @@ def _text(cursor: Cursor, word: str) -> TypeSpec | None:
 
 
 def _long(cursor: Cursor) -> TypeSpec:
-    if cursor.take("VARBINARY"):
+    if cursor.accept("VARBINARY"):
         return TypeSpec("mediumblob")
     if cursor.at_any("CHAR", "CHARACTER") and cursor.peek(1).word == "VARYING":
         cursor.next()
         cursor.next()
     else:
-        cursor.take_any("VARCHAR", "VARCHARACTER")
+        cursor.accept_any("VARCHAR", "VARCHARACTER")
     return TypeSpec("mediumtext", charset=parse_charset(cursor))
 
 
 def _oracle_type(cursor: Cursor) -> TypeSpec | None:
     """Types that mean something else, or exist only, under MariaDB's sql_mode=ORACLE."""
-    word = cursor.take_any("BLOB", "CLOB", "NUMBER", "RAW", "VARCHAR2")
+    word = cursor.accept_any("BLOB", "CLOB", "NUMBER", "RAW", "VARCHAR2")
     if word == "BLOB":
         return TypeSpec("longblob") if not cursor.at_symbol("(") else TypeSpec("blob", _length(cursor))
     if word == "CLOB":
@@ -151,7 +151,7 @@ def _oracle_type(cursor: Cursor) -> TypeSpec | None:
 def _float(cursor: Cursor, word: str) -> TypeSpec:
     name = _FLOATS[word]
     if word == "DOUBLE":
-        cursor.take("PRECISION")
+        cursor.accept("PRECISION")
     if word == "REAL" and cursor.dialect.real_as_float:
         name = "float"
     length, scale = _length_scale(cursor)
@@ -163,7 +163,7 @@ def _float(cursor: Cursor, word: str) -> TypeSpec:
 
 
 def _length(cursor: Cursor) -> int | None:
-    if not cursor.take_symbol("("):
+    if not cursor.accept_symbol("("):
         return None
     length = cursor.length() if not cursor.at_symbol(")") else None
     cursor.expect_symbol(")")
@@ -171,17 +171,17 @@ def _length(cursor: Cursor) -> int | None:
 
 
 def _length_scale(cursor: Cursor) -> tuple[int | None, int | None]:
-    if not cursor.take_symbol("("):
+    if not cursor.accept_symbol("("):
         return None, None
     length = cursor.length()
-    scale = cursor.integer() if cursor.take_symbol(",") else None
+    scale = cursor.integer() if cursor.accept_symbol(",") else None
     cursor.expect_symbol(")")
     return length, scale
 
 
 def _sign(cursor: Cursor) -> bool:
     unsigned = False
-    while word := cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+    while word := cursor.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
         unsigned = unsigned or word != "SIGNED"
     return unsigned
 
@@ -189,7 +189,7 @@ def _sign(cursor: Cursor) -> bool:
 def _labels(cursor: Cursor) -> tuple[str | bytes, ...]:
     cursor.expect_symbol("(")
     labels = [_label(cursor)]
-    while cursor.take_symbol(","):
+    while cursor.accept_symbol(","):
         labels.append(_label(cursor))
     cursor.expect_symbol(")")
     return tuple(labels)
@@ -216,19 +216,19 @@ def parse_charset(cursor: Cursor) -> str | None:
     """CHARACTER SET and its short forms, in any order with the BINARY attribute, which only chooses a collation."""
     charset: str | None = None
     while True:
-        if cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET"):
+        if cursor.accept("CHARACTER", "SET") or cursor.accept("CHARSET") or cursor.accept("CHAR", "SET"):
             charset = charset_name(cursor.word_or_string())
-        elif cursor.take("ASCII"):
+        elif cursor.accept("ASCII"):
             charset = "latin1"
-        elif cursor.take("UNICODE"):
+        elif cursor.accept("UNICODE"):
             charset = "ucs2"
-        elif cursor.take("BYTE"):
+        elif cursor.accept("BYTE"):
             charset = "binary"
-        elif not cursor.take("BINARY"):
+        elif not cursor.accept("BINARY"):
             return charset
 
 
 def _srid(cursor: Cursor) -> None:
-    if cursor.take("REF_SYSTEM_ID"):
+    if cursor.accept("REF_SYSTEM_ID"):
         cursor.expect_symbol("=")
         cursor.integer()

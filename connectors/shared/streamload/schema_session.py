@@ -37,7 +37,7 @@ FEWER_REPLICAS = "set table.create.properties.replication_num to at most the num
 
 
 @dataclass(frozen=True, slots=True)
-class ServerWords:
+class ServerVocabulary:
     """The words in which a server says things.
 
     Attributes:
@@ -60,7 +60,7 @@ class ServerWords:
 class ServerSchemas(SchemaSession[T]):
     """An open SQL session with what it may wait for."""
 
-    words: ServerWords
+    words: ServerVocabulary
 
     def __init__(self, session: SqlSession, dialect: Dialect[T], waits: RetryPolicy) -> None:
         self._session, self._dialect, self._waits = session, dialect, waits

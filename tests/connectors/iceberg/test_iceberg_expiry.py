@@ -11,7 +11,7 @@ from cdc.errors import SinkUnavailable
 from cdc.schema import CreateTable, DropTable
 from cdc.testing.sink_conformance import KEYED, ORDERS, keyed, prepare, row
 from connectors.iceberg import upkeep
-from connectors.iceberg.expired import ExpiredFiles, named_by
+from connectors.iceberg.expired import ExpiredFiles, snapshot_files
 from connectors.iceberg.sink import IcebergSink
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_commits_in_a_short_time_leave_few_snapshots_and_all_files_for_a_while(
     assert len(table.metadata.snapshots) <= 5
     assert all(Path(task.file.file_path.removeprefix("file://")).exists() for task in reading)
     expired(lake).remove(table)
-    named = {path.removeprefix("file://") for path in named_by(table, table.metadata.snapshots)}
+    named = {path.removeprefix("file://") for path in snapshot_files(table, table.metadata.snapshots)}
     assert files(tmp_path) == named
     commits(sink, 12, 4)
     assert {item["id"]: item["name"] for item in lake.rows(ORDERS) or []} == {0: "15", 1: "13", 2: "14"}
@@ -79,7 +79,7 @@ def test_snapshots_that_stayed_keep_their_files(
     table = lake.table(ORDERS)
     assert len(table.metadata.snapshots) > 3
     expired(lake).remove(table)
-    named = {path.removeprefix("file://") for path in named_by(table, table.metadata.snapshots)}
+    named = {path.removeprefix("file://") for path in snapshot_files(table, table.metadata.snapshots)}
     assert named <= files(tmp_path)
     assert named <= there
     assert len(lake.rows(ORDERS) or []) == 3

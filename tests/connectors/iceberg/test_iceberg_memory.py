@@ -74,7 +74,7 @@ def test_memory_has_bounds(harness: IcebergHarness, monkeypatch: pytest.MonkeyPa
     """A thousand tables are written to by a driver with a few hundred megabytes."""
     files = sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path)
     _forget(monkeypatch)
-    small = Latest[tuple[known.KnownFile, ...]](2, len)
+    small = Latest[tuple[known.CachedFile, ...]](2, len)
     monkeypatch.setattr(known, "_files", small)
     monkeypatch.setattr(sql_catalog, "_cache", Latest(1, sql_catalog._size))
     assert sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path) == files

@@ -17,7 +17,7 @@ from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
 
 from cdc.errors import SourceError
-from cdc.process.memory import give_back_memory
+from cdc.process.memory import trim_memory
 from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch.fetcher import Fetcher
@@ -147,7 +147,7 @@ def test_what_much_reading_left_behind_is_given_back_once(
     kafka_broker: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_back: list[None] = []
-    monkeypatch.setattr(fetch, "give_back_memory", lambda: given_back.append(None))
+    monkeypatch.setattr(fetch, "trim_memory", lambda: given_back.append(None))
     topic = kafka_broker.new_topic()
     kafka_broker.produce(topic, [{"value": bytes(100_000)} for _ in range(200)])
     reader = fetcher(kafka_broker.bootstrap)
@@ -183,7 +183,7 @@ def test_memory_that_is_freed_in_a_place_of_its_own_goes_back_to_the_system() ->
     last = b"x" * 100_000  # after them: the system gets nothing back by itself
     before = _anonymous_mb()
     kept.clear()
-    give_back_memory()
+    trim_memory()
     assert _anonymous_mb() < before - 30
     assert len(last) == 100_000
 

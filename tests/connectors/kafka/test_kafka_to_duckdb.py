@@ -15,7 +15,7 @@ from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
 from tiers import EXHAUSTIVE
 
-from cdc.job.savepoint import make_savepoint
+from cdc.job.savepoint import create_savepoint
 from cdc.spec.check import check_file
 
 FILE = Path(__file__).resolve().parents[3] / "pipelines" / "kafka_to_duckdb.yaml"
@@ -65,7 +65,7 @@ def test_the_table_is_what_the_messages_tell(kafka_broker: KafkaServer, tmp_path
     expected = {number: "b" if number < 10 else "a" for number in range(50) if number != 20}
     assert rows(tmp_path) == expected
 
-    savepoint = make_savepoint(check_file(str(pipeline.file)).spec, pipeline.state)
+    savepoint = create_savepoint(check_file(str(pipeline.file)).spec, pipeline.state)
     shutil.rmtree(pipeline.state)
     kafka_broker.produce(topic, [
         change("u", {"id": 3, "name": "b"}, {"id": 3, "name": "c"}, 1),

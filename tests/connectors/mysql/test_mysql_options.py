@@ -7,7 +7,7 @@ from cdc.options import SecretStr
 from cdc.schema import TableId
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions, is_loopback
-from connectors.mysql.snapshot.read.now import ServerNow
+from connectors.mysql.snapshot.read.now import CurrentServerTables
 
 
 def options(**given: object) -> MySqlSourceOptions:
@@ -26,7 +26,7 @@ def test_modes_that_work_have_no_problem(mode: str) -> None:
 
 def test_a_table_that_was_copied_is_whole_by_any_startup_mode() -> None:
     given = options(startup_mode="latest-offset")
-    now = ServerNow(given, Streams(given), [TableId("a", "b")])
+    now = CurrentServerTables(given, Streams(given), [TableId("a", "b")])
     assert now.partial(TableId("a", "b")) == ""
     assert "were not copied" in now.partial(TableId("a", "c"))
 

@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cdc.process.without_pandas import keep_pandas_out
+from cdc.process.without_pandas import hide_pandas
 from cdc_standins.run import running
 
 
 def main(kind: str, folder: str, options: str) -> None:
     """Run one stand-in until standard input ends."""
-    keep_pandas_out()
+    hide_pandas()
     gc.set_threshold(200_000, 50, 100)  # rows are many lists at once, and none of them a cycle
     chosen: dict[str, Any] = json.loads(options)
     with running(kind, Path(folder), chosen) as ports:

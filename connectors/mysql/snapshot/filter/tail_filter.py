@@ -81,7 +81,7 @@ class TailFilter:
         """Yield the blocks with their streams. A block that is partly skipped is yielded once per stream."""
         for block in blocks:
             found = self._filter(block.table)
-            wanted = None if found is None else found.images_to_keep(block)
+            wanted = None if found is None else found.images_kept(block)
             if wanted is None or wanted.all():
                 yield block
                 continue
@@ -123,7 +123,7 @@ class _TableFilter:
         self._places = Membership(columns, first.collations if first is not None else (), found.bounds, ask)
         self._least, self._most = int(self._highs.min()), int(self._highs.max())
 
-    def images_to_keep(self, block: ChangeBlock) -> Any:
+    def images_kept(self, block: ChangeBlock) -> Any:
         """Return bool[n]: the images to keep."""
         sequence = block.sequence.to_numpy(zero_copy_only=False)
         if len(self._highs) == 1:

@@ -96,7 +96,7 @@ class Coordinator:
         ends = [TableEnd(table, "gone") for table in copies if table not in tables]
         return self._plan.append([LogLost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
 
-    def has_jumped(self, entries: int, at: MySqlOffset) -> bool:
+    def skips_lost_log(self, entries: int, at: MySqlOffset) -> bool:
         """Return whether a batch up to `at` has skipped lost log, after the first `entries` of the plan."""
         count = at.chunks
         return any(isinstance(entry, LogLost) for entry in self._plan.entries(min(entries, count), count))

@@ -52,7 +52,7 @@ class TableCopy:
         """Yield the numbers of chunks from `number` on, latest first."""
         return takewhile(lambda planned: planned >= number, reversed(self._planned))
 
-    def begun_again(self, table: TableId) -> Begin:
+    def restarted(self, table: TableId) -> Begin:
         """Return the entry that restarts this copy under the current name."""
         return Begin(table, "restart", reason="" if self.beginning is None else self.beginning.reason)
 

@@ -44,7 +44,7 @@ def batch_events(
                 if why == DONE and before is not None:
                     done.append(on.SnapshotDone(before))
                 elif why == LEFT:
-                    left.append(on.TableLeft(table, "the source follows it no further"))
+                    left.append(on.CaptureEnded(table, "the source follows it no further"))
             case Rename(table=table, new_table=new) if table in names:
                 names[new] = names.pop(table)
             case _:

@@ -134,7 +134,7 @@ class Following:
         elif (highest is not None and highest.sequence >= sequence) or (
             copy.chunks and table in new and _key_changed(copy, old, new[table])
         ):
-            self._entries.append(copy.begun_again(table))
+            self._entries.append(copy.restarted(table))
 
     def _begin_for(self, table: MySqlTable, why: Uncertain) -> Begin:
         """The begin entry of an uncertain table.

@@ -129,7 +129,7 @@ class LogEntries:
         """Restart copies on another server, where positions differ, unless the log has already passed them."""
         before, here, marks = start.chunks, start.sequence, self._marks.refresh()
         return [
-            copy.begun_again(table)
+            copy.restarted(table)
             for table, copy in carried_on(self._plan.copies(before), entries).items()
             if copy.chunks and not copy.is_finished(before, marks, here)
         ]

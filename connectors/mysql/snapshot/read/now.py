@@ -22,12 +22,12 @@ from connectors.mysql.server.positions import log_end
 from connectors.mysql.server.server_check import check_select
 from connectors.mysql.server.server_info import server_info
 from connectors.mysql.snapshot.read.current_rows import CurrentRows
-from connectors.mysql.snapshot.read.quiet import LastNamed
+from connectors.mysql.snapshot.read.quiet import LastMention
 from connectors.mysql.table import MySqlTable
 
 
-class ServerNow:
-    """A server's tables as `cdc.source.TablesNow`.
+class CurrentServerTables:
+    """A server's tables as `cdc.source.CurrentTables`.
 
     `options` compare names as the server does; `copied` are the tables that were or are copied, whatever the options
     say now.
@@ -36,7 +36,7 @@ class ServerNow:
     def __init__(self, options: MySqlSourceOptions, streams: Streams, copied: Collection[TableId]) -> None:
         self._options, self._streams, self._copied = options, streams, copied
         self._known: dict[TableId, MySqlTable] = {}
-        self._named: LastNamed | None = None
+        self._named: LastMention | None = None
         self._rows = CurrentRows(options, streams.session)
 
     def tables(self) -> Mapping[TableId, TableSchema]:
@@ -44,7 +44,7 @@ class ServerNow:
         side = self._rows.sessions.side
         self._known = read_tables(side, self._options.pattern.matches)
         check_select(side, self._known)
-        self._named = LastNamed(self._streams, self._known, self._rows.sessions.info.dialect)
+        self._named = LastMention(self._streams, self._known, self._rows.sessions.info.dialect)
         return {table: shown_schema(definition, self._options) for table, definition in self._known.items()}
 
     def partial(self, table: TableId) -> str:
@@ -75,7 +75,7 @@ class ServerNow:
         if done.server != wanted.server:
             mariadb = self._rows.sessions.info.mariadb
             return done.gtids is not None and not lacking(done.gtids, wanted.gtids or "", mariadb=mariadb)
-        named = self._named or LastNamed(self._streams, tables, self._rows.sessions.info.dialect)
+        named = self._named or LastMention(self._streams, tables, self._rows.sessions.info.dialect)
         return named.caught_up(done.position, wanted.position, tables)
 
     def close(self) -> None:

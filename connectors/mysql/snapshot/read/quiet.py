@@ -35,7 +35,7 @@ _READER: Final = 1 << 20
 _TABLE_ID_BYTES: Final = 6
 
 
-class LastNamed:
+class LastMention:
     """Scans the log once, and further on each call with a later end. Not thread-safe.
 
     Args:

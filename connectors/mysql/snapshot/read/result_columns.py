@@ -17,7 +17,7 @@ from cdc.errors import CdcError, CorruptLog, SourceError, UnsupportedChange
 from cdc.source import Count
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
-from connectors.mysql.rows.row_faults import odd_vector
+from connectors.mysql.rows.row_faults import invalid_vector
 from connectors.mysql.snapshot.read.kernels import protocol, result_rows
 from connectors.mysql.snapshot.read.result_plan import result_plan
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
@@ -156,7 +156,7 @@ class RowReader:
             hint = "correct it, or allow invalid dates as NULL"
             return UnsupportedChange(f"column {name} holds {text}, which is no date", where=self._where, hint=hint)
         if code == protocol.ODD_VECTOR:
-            return odd_vector(name, self._where)
+            return invalid_vector(name, self._where)
         place_of = f" in column {name}" if name else ""
         return CorruptLog(f"a row of the server's answer does not add up{place_of}", where=self._where)
 

@@ -82,7 +82,7 @@ class ChunkSessions:
             if connection.open:
                 _drop(connection)
 
-    def give_up_view(self) -> None:
+    def end_view(self) -> None:
         """End the reader's transaction, so that the server may purge old row versions and alter the table."""
         query(self.reader, "ROLLBACK")
 
@@ -104,7 +104,7 @@ class ChunkSessions:
         """MySQL: return transactions that have a GTID and are not committed yet."""
         return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_owned")[0][0])
 
-    def gtids_done(self) -> str:
+    def executed_gtids(self) -> str:
         """MySQL: return transactions that are committed, and visible to every view opened from now on."""
         return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_executed")[0][0])
 
@@ -158,7 +158,7 @@ class SessionPool:
 
     def release(self, sessions: ChunkSessions) -> None:
         """Keep idle sessions. Raises SourceUnavailable if they turn out to be broken."""
-        sessions.give_up_view()
+        sessions.end_view()
         self.close()
         self._idle = sessions
 

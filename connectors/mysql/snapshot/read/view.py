@@ -95,7 +95,7 @@ def open_view(
         SourceUnavailable: blocked by a lock or a prepared transaction, or the connection is lost; retryable.
         SourceError: the table's engine has no views.
     """
-    sessions.give_up_view()
+    sessions.end_view()
     versioned = sessions.check_engine(table.id)
     low, gtids = _low(sessions, note, margin_s, clock, retry)
     old = not sessions.info.mariadb and sessions.info.version_number < (5, 6, 5)
@@ -139,11 +139,11 @@ def _committed(sessions: ChunkSessions, retry: RetryPolicy) -> tuple[LogPosition
     pause_s = _COMMIT_PAUSE_S
     pauses = Backoff(replace(retry, timeout_s=_COMMIT_S, first_pause_s=pause_s, longest_pause_s=pause_s), "commits")
     while True:
-        done = sessions.gtids_done()
+        done = sessions.executed_gtids()
         if GtidSet.parse(done).contains(underway):
             return end, done
         if not pauses.pause("transactions are being committed"):
-            return None, sessions.gtids_done()
+            return None, sessions.executed_gtids()
 
 
 def owned(text: str) -> GtidSet:

@@ -108,7 +108,7 @@ def test_small_readers_stay_inside(data: bytes) -> None:
     end = len(data)
     assert -1 <= query_kind.query_kind(buffer, 0, end) <= 5
     assert 1 <= query_kind.statement_kind(buffer, 0, end) <= 5
-    assert gtid_log.plain_commit_us(buffer, 0, end) >= gtid_log.BAD
+    assert gtid_log.untagged_commit_us(buffer, 0, end) >= gtid_log.BAD
     fields = np.zeros(4, np.int64)
     if gtid_log.tagged_fields(buffer, 0, end, np.zeros(16, np.uint8), fields):
         assert 0 <= fields[1] <= fields[1] + fields[2] <= end

@@ -14,7 +14,7 @@ from cdc.state.store import LocalStore
 from cdc_services.server import MySqlServer
 from connectors.mysql.follow.opened import check_log
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.same_server import check_has, check_same_place
+from connectors.mysql.server.same_server import check_has_transactions, check_same_history
 from connectors.mysql.server.server_info import ServerInfo, gtids_at, server_info
 
 OLD, NEW, ELSE = (f"{digit * 8}-0000-0000-0000-000000000000" for digit in "123")
@@ -27,7 +27,7 @@ INFO = ServerInfo(
 
 def test_a_server_with_none_of_the_transactions_is_refused_at_once() -> None:
     with pytest.raises(SourceError, match="no replica of that one") as caught:
-        check_has(replace(INFO, executed=f"{NEW}:1-900"), f"{OLD}:1-5", "db:3306", old=OLD)
+        check_has_transactions(replace(INFO, executed=f"{NEW}:1-900"), f"{OLD}:1-5", "db:3306", old=OLD)
     assert not isinstance(caught.value, SourceUnavailable)
     assert OLD in caught.value.message
     assert NEW in caught.value.message
@@ -37,12 +37,12 @@ def test_a_server_with_none_of_the_transactions_is_refused_at_once() -> None:
 @pytest.mark.parametrize("executed", ["", f"{OLD}:1-4", f"{NEW}:1-3,{OLD}:1"])
 def test_a_replica_that_is_behind_is_waited_for(executed: str) -> None:
     with pytest.raises(SourceUnavailable, match="lacks the transactions"):
-        check_has(replace(INFO, executed=executed), f"{OLD}:1-5,{ELSE}:1", "db:3306", old=OLD)
+        check_has_transactions(replace(INFO, executed=executed), f"{OLD}:1-5,{ELSE}:1", "db:3306", old=OLD)
 
 
 @pytest.mark.parametrize("executed", [f"{OLD}:1-9,{NEW}:1-3", f"{OLD}:1-5"])
 def test_a_replica_with_all_of_them_takes_over(executed: str) -> None:
-    check_has(replace(INFO, executed=executed), f"{OLD}:1-5", "db:3306", old=OLD)
+    check_has_transactions(replace(INFO, executed=executed), f"{OLD}:1-5", "db:3306", old=OLD)
 
 
 @pytest.mark.mysql
@@ -50,11 +50,11 @@ def test_a_mariadb_server_of_the_same_number_is_known_by_its_log(mariadb_server:
     mariadb_server.new_database("place")
     connection = mariadb_server.connect()
     info = server_info(connection)
-    check_same_place(connection, info, info.file, info.position, info.executed)
+    check_same_history(connection, info, info.file, info.position, info.executed)
     domain, server, number = info.executed.split(",")[0].split("-")
     foreign = f"{domain}-{server}-{int(number) - 1}"
     with pytest.raises(SourceError, match="it is another server, or its log was reset") as caught:
-        check_same_place(connection, info, info.file, info.position, foreign)
+        check_same_history(connection, info, info.file, info.position, foreign)
     assert foreign in caught.value.message
     assert info.executed in caught.value.message
     connection.close()

@@ -12,7 +12,7 @@ from cdc_standins.http_server import BLOCK_BYTES, Body
 from cdc_standins.load_text import RowCounter, TextReader, Window, unpacked
 from cdc_standins.starrocks.errors import LoadFailure, analysis, internal
 from cdc_standins.starrocks.headers import LoadHeaders, text_format
-from cdc_standins.starrocks.plan import OPERATION, make_plan
+from cdc_standins.starrocks.plan import OPERATION, plan_pipeline
 from cdc_standins.starrocks.rows import RowBuilder
 from cdc_standins.starrocks.schema import Table
 
@@ -31,7 +31,7 @@ class Load:
         self.body_bytes = 0
         self.read_ms = self.write_ms = 0
         self._codec = headers.codec
-        self._plan = make_plan(table, headers.columns)
+        self._plan = plan_pipeline(table, headers.columns)
         self._builder = RowBuilder(self._plan)
         self._reader = TextReader(text_format(headers), len(self._plan.slots))
         self._counter = RowCounter(headers.delimiter) if count_only else None

@@ -44,7 +44,7 @@ class Plan:
     operation: bool
 
 
-def make_plan(table: Table, columns: str | None) -> Plan:
+def plan_pipeline(table: Table, columns: str | None) -> Plan:
     """The plan for a table and a `columns` header. Raises LoadFailure (ANALYSIS_ERROR) where the server would."""
     items = read_columns(columns) if columns else [Item(column.name) for column in table.columns]
     computed = {item.name.lower(): item.expression for item in items if item.expression is not None}

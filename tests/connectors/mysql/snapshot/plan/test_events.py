@@ -57,7 +57,7 @@ BEGUN = on.SnapshotBegun
             [on.RowsUncertain(T, on.Uncertain("lost"), gap=True), ADD, BEGUN(T)], id="a part of the log is lost",
         ),
         pytest.param(
-            [], [T], [TableEnd(T, LEFT)], [on.TableLeft(T, "the source follows it no further")], id="it is left out"
+            [], [T], [TableEnd(T, LEFT)], [on.CaptureEnded(T, "the source follows it no further")], id="it is left out"
         ),
         pytest.param([], [], [Begin(T, "resync", "r"), Chunk(1, T, last=True)], [BEGUN(T)], id="with its chunks"),
         pytest.param(
