@@ -70,10 +70,12 @@ def _source(change: TableChange, naming: Naming, now_ms: int) -> dict[str, Any]:
 
 
 def _ddl(change: TableChange) -> str | None:
-    """The text; one table's own where a statement drops several, and that of a table which no statement has made."""
+    """The text; one table's own where a statement may drop or rename several, and of what no statement has made."""
     if change.kind == "DROP":
         return f"DROP TABLE {_quoted(change.table)}"
     if change.statement is not None:
+        if change.kind == "RENAME" and "," in change.statement.sql:
+            return f"RENAME TABLE {_quoted(change.old_table)} TO {_quoted(change.table)}"
         return change.statement.sql
     return None if change.before is not None or change.after is None else _create(change.table, change.after)
 

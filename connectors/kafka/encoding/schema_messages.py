@@ -35,7 +35,9 @@ def schema_messages(
     announced: Sequence[Announced], options: KafkaSinkOptions, naming: Naming, now_ms: int
 ) -> Iterator[SchemaMessage]:
     """The messages about the changes of a batch, in order; as the options say there may be none."""
-    for change in table_changes(announced):
+    # In one topic they are in order, so each step of a RENAME has its message; Canal has one for the whole statement.
+    each_rename = options.schema_changes == "topic" and options.value_format != "canal-json"
+    for change in table_changes(announced, each_rename=each_rename):
         if options.schema_changes != "none":
             yield from _of_schema(change, options, naming, now_ms)
         if options.value_format == "debezium-json" and options.skipped_operations == "none" and change.emptied:

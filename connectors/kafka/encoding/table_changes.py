@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from cdc.schema import (
     CreateShadow,
@@ -49,27 +50,36 @@ class TableChange:
         return "RENAME" if self.table != self.old_table and self.before == self.after else "ALTER"
 
 
-def table_changes(announced: Sequence[Announced]) -> Iterator[TableChange]:
-    """The changes in order, those of a statement to one table in one. Copies that the pipeline makes are left out."""
-    statement: SourceStatement | None = None
-    tables: dict[TableId, list[Announced]] = {}
-    for item in announced:
-        if _of_copy(item.change):
-            continue
-        if item.change.statement != statement:
-            yield from _of_statement(statement, tables)
-            statement, tables = item.change.statement, {}
-        own = tables.pop(item.change.table, [])
-        tables[_named_after(item.change)] = [*own, item]
-    yield from _of_statement(statement, tables)
+def table_changes(announced: Sequence[Announced], *, each_rename: bool) -> Iterator[TableChange]:
+    """The changes in order, those of a statement to one table in one. Copies that the pipeline makes are left out.
+
+    Args:
+        each_rename: a statement that renames several tables, or one several times, is a change for each of its steps.
+    """
+    own = (item for item in announced if not _of_copy(item.change))
+    for statement, items in groupby(own, key=lambda item: item.change.statement):
+        yield from _of_statement(statement, _by_table(list(items), each_rename=each_rename))
 
 
-def _of_statement(statement: SourceStatement | None, tables: dict[TableId, list[Announced]]) -> Iterator[TableChange]:
+def _by_table(items: Sequence[Announced], *, each_rename: bool) -> list[list[Announced]]:
+    apart = each_rename and sum(isinstance(item.change, RenameTable) for item in items) > 1
+    groups, current = list[list[Announced]](), dict[TableId, list[Announced]]()
+    for item in items:
+        own = current.pop(item.change.table, None)
+        if own is None or (apart and isinstance(item.change, RenameTable)):
+            own = []
+            groups.append(own)
+        own.append(item)
+        current[_named_after(item.change)] = own
+    return groups
+
+
+def _of_statement(statement: SourceStatement | None, groups: Sequence[Sequence[Announced]]) -> Iterator[TableChange]:
     first = True
-    for table, items in tables.items():
+    for items in groups:
         before, after = items[0].before, items[-1].after
         emptied = all(isinstance(item.change, TruncateTable) for item in items)
-        old = items[0].change.table
+        old, table = items[0].change.table, _named_after(items[-1].change)
         if statement is None and not emptied and (before, table) == (after, old):
             continue  # a table that is there already is told once more at the start of a run
         yield TableChange(table, old, before, after, statement, emptied, first)

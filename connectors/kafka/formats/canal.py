@@ -39,7 +39,8 @@ _TREE = Tree({
     "_tidb": {"onlyHandleKey": None, "claimCheckLocation": None},
 })  # fmt: skip
 _KINDS = {
-    TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"), AlteredColumns: ("ALTER",),
+    TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"),
+    AlteredColumns: ("ALTER", "RENAME"),
 }  # fmt: skip
 """The `type` that Canal gives each statement that can be carried out."""
 _STATEMENTS = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"TRUNCATE", b"CINDEX", b"DINDEX")

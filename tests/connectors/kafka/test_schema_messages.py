@@ -117,7 +117,9 @@ def test_a_statement_about_several_tables_is_a_message_for_each() -> None:
     changes = [Announced(RenameTable(a, b, statement=swap), schema, schema) for a, b, schema in steps]
     told = values(messages(changes, "maxwell-json"))
     names = [(each["type"], each["old"]["table"], each["def"]["table"], len(each["def"]["columns"])) for each in told]
-    assert names == [("table-alter", "u", "t", 2), ("table-alter", "t", "u", 1)]
+    assert names == [("table-alter", "t", "x", 1), ("table-alter", "u", "t", 2), ("table-alter", "x", "u", 1)]
+    ddl = [each["ddl"] for each in values(messages(changes, "debezium-json"))]
+    assert ddl == [f"RENAME TABLE `shop`.`{a.table}` TO `shop`.`{b.table}`" for a, b, _ in steps]
     (one,) = values(messages(changes, "canal-json"))
     assert (one["type"], one["sql"]) == ("RENAME", swap.sql)
     assert len(messages(changes, "canal-json", **{"sink.schema-changes": "inline"})) == 2, "each topic has its own"

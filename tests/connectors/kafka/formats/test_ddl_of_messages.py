@@ -83,6 +83,7 @@ def test_other_statements_are_left_alone(sql: str) -> None:
         ("ALTER", "a", "alter table a drop column c, rename b", ()),
         ("RENAME", "c", "rename table a to b, b to c", (RenameTable(A, B), RenameTable(B, TableId("shop", "c")))),
         ("RENAME", "a", "rename table a to b, b to c", ()),
+        ("RENAME", "b", "alter table a modify c int, rename b", (AlteredColumns(A, (), ()), RenameTable(A, B))),
         ("TRUNCATE", "b", "truncate table a", ()),
         ("QUERY", "a", "truncate table a", ()),
         ("ERASE", "", "drop table a", ()),
