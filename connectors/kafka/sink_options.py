@@ -323,9 +323,8 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
 
     def metadata(self) -> tuple[str, ...]:
         """The metadata of messages about the place in the log."""
-        if self.value_format == "debezium-json" or self.in_avro:
-            return "binlog_file", "binlog_begin", "server_id", "gtid"
-        return ("binlog_file", "binlog_begin", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
+        told = self.value_format in ("debezium-json", "maxwell-json") or self.in_avro
+        return ("log_file", "binlog_begin", "server_id", "gtid") if told else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
         """The headers of every message of a table. MySQL's tables have no namespace."""

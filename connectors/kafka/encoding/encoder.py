@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
@@ -209,7 +210,7 @@ class Origin:
         """The file's own name where the source gives rows this metadata, else what its positions begin with."""
         if self._block.metadata is None:
             return self.column("place")
-        return self._metadata_column("binlog_file", b"")
+        return self._metadata_column("log_file", b"")
 
     def _begin(self) -> Column:
         """Where the row's event begins, where the source knows it, else where it ends."""
@@ -219,6 +220,10 @@ class Origin:
         if self._block.metadata is None:
             return otherwise
         return self._each(self._block.metadata(name, pa.array(self.events.sequence)))
+
+    def _server(self) -> Column:
+        found = self._metadata_column("server_id", b"0")
+        return found if isinstance(found, bytes) else pc.fill_null(found, 0)
 
     def _rows(self) -> Column:
         """Number of the row inside its event, in which an update's two images are one row."""
@@ -243,7 +248,7 @@ _COLUMNS: dict[str, Callable[[Origin], Column]] = {
     "pos": lambda origin: origin._placed("pos"),
     "begin": Origin._begin,
     "file": Origin._file,
-    "server_id": lambda origin: origin._metadata_column("server_id", b"0"),
+    "server_id": Origin._server,
     "gtid": lambda origin: origin._metadata_column("gtid", b"null"),
     "row": Origin._rows,
     "thread": lambda _: b"null",

@@ -14,12 +14,14 @@ from cdc.block import ChangeBlock
 from connectors.mysql import events
 from connectors.mysql.log.event_bodies import parse_gtid
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.server.positions import LogPosition
 
 NAMES = ("binlog_file", "binlog_pos", "server_id", "gtid")
 """What `metadata.list` can name besides what every source has."""
 
-BEGIN = "binlog_begin"
-"""What sinks can ask for besides: where a row's event begins in its file. `binlog_pos` is where it ends."""
+FILE, BEGIN = "log_file", "binlog_begin"
+"""What sinks can ask for besides: the log file, and where a row's event begins in it (`binlog_pos` is where it ends).
+Of rows of the copy, which have none of the others, they are the place at which they were read."""
 _CHECKSUM_BYTES = 4
 
 _POSITION = (1 << 40) - 1
@@ -28,7 +30,18 @@ _SERVER_ID = 5  # of an event's header
 
 def shown_by_log(wanted: Collection[str]) -> tuple[str, ...]:
     """Wanted names that are columns of the log, in order."""
-    return tuple(sorted({*wanted} & {*NAMES, BEGIN}))
+    return tuple(sorted({*wanted} & {*NAMES, FILE, BEGIN}))
+
+
+def copied_at(place: LogPosition) -> Callable[[str, pa.Array], pa.Array]:
+    """The metadata of rows that were read at this place."""
+
+    def column(name: str, sequence: pa.Array) -> pa.Array:
+        kind = pa.int64() if name in ("binlog_pos", "server_id", BEGIN) else pa.string()
+        value = {FILE: place.file, BEGIN: place.position}.get(name)
+        return pa.repeat(pa.scalar(value, kind), len(sequence))
+
+    return column
 
 
 class LogMetadata:
@@ -86,7 +99,7 @@ class _Places:
     def column(self, name: str, sequence: pa.Array) -> pa.Array:
         """The values of a metadata column for rows of these sequences."""
         positions = sequence.to_numpy() & _POSITION
-        if name == "binlog_file":
+        if name in ("binlog_file", FILE):
             return pa.repeat(pa.scalar(self._buffer.file, pa.string()), len(positions))
         if name == "binlog_pos":
             return pa.array(positions, pa.int64())

@@ -65,7 +65,7 @@ def _sunk(flavor: str, folder: Path) -> _Blocks:
             "tables": r"types_db.\.*,shop.\.*",
         }
     )
-    context = Context("recorded", LocalStore(folder), metadata=("binlog_file", "binlog_begin", "server_id", "gtid"))
+    context = Context("recorded", LocalStore(folder), metadata=("log_file", "binlog_begin", "server_id", "gtid"))
     sink = _Blocks()
     run_in_memory(options.build(context), sink)
     return sink

@@ -62,7 +62,7 @@ def test_each_message_says_its_own_place_and_time_whatever_it_shares_with_its_ne
         for each in sources
     ]
     assert told == [
-        (f"binlog_file-{at}", 100 * at - 1, f"gtid-{at}", at, ms, ms * 1_000_000, row)
+        (f"log_file-{at}", 100 * at - 1, f"gtid-{at}", at, ms, ms * 1_000_000, row)
         for row, (at, ms) in enumerate(zip(sequence, times, strict=True))
     ]
 

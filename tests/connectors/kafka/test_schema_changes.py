@@ -35,7 +35,7 @@ def ddl(
     place = {"file": "binlog.000001", "pos": pos, "server_id": 1, "snapshot": "false", **source}
     database, _, name = table.partition(".")
     after = {"columns": [{"name": column} for column in columns]} if columns else None
-    changes = [{"type": kind, "id": f'"{database}"."{name}"', "table": after}]
+    changes = [{"type": kind, "id": f'"{database}"."{name}"', "table": after}] if kind else []
     return json.dumps({"source": place, "databaseName": "shop", "ddl": sql, "tableChanges": changes}).encode()
 
 
@@ -101,6 +101,24 @@ def test_a_renamed_and_a_dropped_table(tmp_path: Path) -> None:
     assert [item for batch in batches for item in batch if isinstance(item, RenameTable | DropTable)] == [
         RenameTable(ORDERS, TableId("shop", "old")), DropTable(TableId("shop", "old")),
     ]  # fmt: skip
+
+
+def test_tables_that_exchange_their_names_step_by_step(tmp_path: Path) -> None:
+    log = topics(**{"srv.shop.other": 1})
+    log.write(
+        "srv",
+        ddl(20, "RENAME TABLE orders TO tmp", kind=""),  # there is no such table behind the statement
+        ddl(20, "RENAME TABLE other TO orders", ["k"], "shop.orders"),
+        ddl(20, "RENAME TABLE tmp TO other", ["id"], "shop.other"),
+    )
+    write(log, 0, row(10, id=1), row(30, id=2, x="a"))
+    write(log, 0, row(11, "shop.other", id=5, x="b"), row(31, "shop.other", id=6), topic="srv.shop.other")
+    found = Follower(log, tmp_path)
+    flat = [item for batch in followed(found) for item in batch]
+    renames = [(item.table.table, item.new_table.table) for item in flat if isinstance(item, RenameTable)]
+    assert renames == [("orders", "tmp"), ("other", "orders"), ("tmp", "other")]
+    assert [item["id"] for item in flat if isinstance(item, dict)] == [1, 5, 2, 6]
+    assert found.notices == ()
 
 
 def test_a_run_that_starts_over_at_any_batch_does_the_same(tmp_path: Path) -> None:

@@ -103,9 +103,13 @@ class ViewOpener:
                     break
         raise SourceUnavailable(
             f"{VIEW_TRIES} views were opened at most, none at a quiet moment: {reason}",
-            where=f"{self.table.id} on {where_of(sessions.side)}",
+            where=self.where(sessions),
             hint="give the table a primary key, or copy it when it is written to less",
         )
+
+    def where(self, sessions: ChunkSessions) -> str:
+        """The table and the server that is asked, for errors."""
+        return f"{self.table.id} on {where_of(sessions.side)}"
 
     def position(self, view: View) -> LogPosition:
         """Return the position at which the chunk's rows are the table's."""

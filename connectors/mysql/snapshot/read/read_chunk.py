@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from cdc.block import ChangeBlock
 from cdc.errors import SourceUnavailable
 from cdc.retry import RetryPolicy
 from cdc.source import Count
+from connectors.mysql.rows.metadata import copied_at
 from connectors.mysql.server.connection import RETRY
-from connectors.mysql.server.server_info import where_of
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.read.opening import OpenedView, ViewOpener
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, Inside, ReadSettings
@@ -83,7 +84,8 @@ def _rows(
     view, window, table = opened.view, opened.window, opener.table
     at = opener.position(view)
     sequence = opener.sequence(at)
-    where = f"{table.id} on {where_of(opened.sessions.side)}"
+    metadata = copied_at(at)
+    where = opener.where(opened.sessions)
     stamp = Stamp(sequence, 0, view.opened_ms)
     reader = RowReader(table, opened.stream.columns, stamp, count, opener.settings.rules, where=where)
     rows = 0
@@ -93,11 +95,11 @@ def _rows(
         keep = window.without(block.rows)
         block = block if keep is None else block.filter(keep)
         rows += len(block)
-        yield block
+        yield replace(block, metadata=metadata)
         throttle.acquire(len(block))
     number = reader.rows
     for batch in _last_images(window, opener.chunk.columns, inside):
-        yield _as_block(table, reader.schema, batch, sequence, number, view.opened_ms)
+        yield replace(_as_block(table, reader.schema, batch, sequence, number, view.opened_ms), metadata=metadata)
         number, rows = number + batch.num_rows, rows + batch.num_rows
     return opener.report(opened.sessions, at, done=True, rows=rows, gtids=window.gtids_after(view.gtids))
 

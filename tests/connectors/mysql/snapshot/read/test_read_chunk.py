@@ -73,6 +73,10 @@ def test_a_quiet_table_needs_no_look_at_the_log(any_server: MySqlServer) -> None
     assert (report.file, report.position) == status[:2]
     number = int(report.file.rpartition(".")[2])
     assert report.sequence == number * 2**40 + report.position
+    block = made.reads.blocks[-1]
+    assert block.metadata is not None
+    told = {name: block.metadata(name, block.sequence)[0].as_py() for name in ("log_file", "binlog_begin", "gtid")}
+    assert told == {"log_file": report.file, "binlog_begin": report.position, "gtid": None}
     (block,) = made.reads.blocks
     assert block.kinds.to_pylist() == [0] * 6
     assert set(block.sequence.to_pylist()) == {report.sequence}
