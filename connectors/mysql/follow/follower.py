@@ -24,6 +24,9 @@ READ_S = 0.5
 QUIET_S = 10.0
 """Interval at which transactions without captured tables advance the offset, instead of making empty batches."""
 
+SILENCE_S = 30.0
+"""Silence, but for heartbeats, after which the server is asked where its log ends."""
+
 
 class Follower(threading.Thread):
     """Reads the log through a segmenter into a queue of segments; reconnects while the server is down.
@@ -35,6 +38,7 @@ class Follower(threading.Thread):
         retry: how long the server may be down.
         ahead_bytes: how much log may wait in the queue; beyond that, reading pauses.
         behind: called regularly with the position read while there is more log.
+        ends_elsewhere: whether the server's log ends elsewhere than at a position; called after a long silence.
     """
 
     def __init__(
@@ -47,9 +51,11 @@ class Follower(threading.Thread):
         retry: RetryPolicy = RETRY,
         clock: Callable[[], float] = time.monotonic,
         behind: Callable[[LogPosition], None] = lambda here: None,
+        ends_elsewhere: Callable[[LogPosition], bool] = lambda here: False,
     ) -> None:
         super().__init__(name="binlog-follower", daemon=True)
-        self._behind = behind
+        self._behind, self._ends_elsewhere = behind, ends_elsewhere
+        self._heard_at, self._passed_by = clock(), LogPosition("")
         self.at_end = False
         """Whether the log had no more when it was last read."""
         self._open_stream, self._segmenter, self._clock = open_stream, segmenter, clock
@@ -182,7 +188,9 @@ class Follower(threading.Thread):
                 self.at_end = buffer is None
                 self._backoff = Backoff(self._retry, "following the log")
                 if buffer is None:
+                    self._check_silence(LogPosition(stream.file, stream.position))
                     continue
+                self._heard_at, self._passed_by = self._clock(), LogPosition("")
                 self._look()
                 for segment in self._segmenter.feed(buffer):
                     self._enqueue(segment)
@@ -204,6 +212,19 @@ class Follower(threading.Thread):
                 raise
             self._damaged_at = self.position_read
             raise SourceUnavailable(error.message, where=error.where, hint=error.hint) from error
+
+    def _check_silence(self, here: LogPosition) -> None:
+        """Raise SourceUnavailable when the log ends elsewhere but nothing of it arrives, twice in a row.
+
+        After RESET MASTER, MariaDB leaves a reader in the file that is gone and keeps sending heartbeats. Reopening
+        the log checks whether it is still the same.
+        """
+        if self._clock() - self._heard_at < SILENCE_S:
+            return
+        self._heard_at = self._clock()
+        before, self._passed_by = self._passed_by, here if self._ends_elsewhere(here) else LogPosition("")
+        if before == self._passed_by == here:
+            raise SourceUnavailable(f"the server's log goes on, but nothing arrives after {here}")
 
     def _enqueue(self, segment: Segment) -> None:
         with self._changed:

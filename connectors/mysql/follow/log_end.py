@@ -72,6 +72,15 @@ class LogEnd:
             log.debug("the end of the log is not known: %s", error)
         self._next_s = self._clock() + ASK_S
 
+    def is_elsewhere(self, here: LogPosition) -> bool:
+        """Whether the log ends elsewhere than at `here`; False when the server does not answer."""
+        try:
+            with self._session() as connection:
+                file, position, _ = end_of_log(connection)
+        except SourceError:
+            return False
+        return LogPosition(file, position) != here
+
     def _read_log_end(self, here: LogPosition) -> ServerLogEnd:
         with self._session() as connection:
             file, position, executed = end_of_log(connection)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cdc.schema import TableId
 from cdc.source import Limits
 from cdc.state.store import Store
+from connectors.mysql.follow.log_end import LogEnd
 from connectors.mysql.follow.opened import check_log, note_opened
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
@@ -65,7 +66,7 @@ class Resumption:
         limits: Limits | None,
         *,
         until: LogPosition | None,
-        behind: Callable[[LogPosition], None],
+        log_end: LogEnd,
     ) -> Follower:
         """Return a thread, not started yet, that reads the log from `start` on."""
         from connectors.mysql.follow.follower import Follower
@@ -81,7 +82,8 @@ class Resumption:
             ahead_bytes=AHEAD * limits.max_bytes if limits is not None else 1 << 30,
             until=until,
             retry=self._streams.retry,
-            behind=behind,
+            behind=log_end.look,
+            ends_elsewhere=log_end.is_elsewhere,
         )
 
     def offset_on_new_server(self, start: MySqlOffset) -> MySqlOffset:

@@ -193,7 +193,7 @@ class Tail:
         if self.until is not None and self.until[1] != info.identity:
             self.until = log_end(info), info.identity
         until = None if self.until is None else self.until[0]
-        follower = self._resumption.follower(start, info, tracker, limits, until=until, behind=self._end.look)
+        follower = self._resumption.follower(start, info, tracker, limits, until=until, log_end=self._end)
         follower.start()
         self._followed, self._note = True, ""
         self._backoffs.clear()

@@ -101,6 +101,17 @@ def test_what_cannot_be_read_is_asked_for_once_more() -> None:
             follower.poll(None, LONG_S)
 
 
+def test_a_stream_that_stays_silent_while_the_log_goes_on_is_opened_again() -> None:
+    first, second, third = transactions()
+    server, elsewhere = FakeServer(FakeStream([first]), FakeStream([second, third])), [True, False, True, True]
+    with (
+        patch("connectors.mysql.follow.follower.SILENCE_S", 0.0),
+        following(server, ends_elsewhere=lambda here: bool(elsewhere) and elsewhere.pop(0)) as follower,
+    ):
+        assert taken(follower, 3) == ends(SCRIPT, 4, 9, 14)
+    assert elsewhere == []
+
+
 def test_streams_are_closed() -> None:
     streams = [FakeStream([*transactions()[:1], CUT]), FakeStream([*transactions()[1:]])]
     with following(FakeServer(*streams)) as follower:
