@@ -1,1 +1,1 @@
-"""Rooms that connectors share, one noun each, open to all of them: connectors never import each other."""
+"""Code that connectors share, one package per subject. All connectors may use it: they never import each other."""

@@ -1,1 +1,1 @@
-"""Character sets of MySQL and MariaDB: text columns to UTF-8."""
+"""Character sets of MySQL and MariaDB: converts text columns to UTF-8."""

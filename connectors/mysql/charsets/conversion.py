@@ -1,8 +1,8 @@
-"""Character sets of MySQL and MariaDB: which one a collation id belongs to, and text columns to UTF-8.
+"""Character sets of MySQL and MariaDB: converts text columns to UTF-8.
 
 A column's bytes are stored and logged in its own character set. `to_utf8` reads them as the server does for
-`CONVERT(column USING utf8mb4)`, with one difference: where the server answers `?` because bytes have no character, it
-raises or makes U+FFFD of them and says so, so that nothing is lost silently.
+`CONVERT(column USING utf8mb4)`, with one difference. Where bytes have no character, the server answers `?`; `to_utf8`
+raises an error, or replaces them with U+FFFD and reports it, so that nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from connectors.mysql.kernels import charset_text
 from connectors.shared.kernels.buffers import well_formed
 
 IDENTITY: Final = frozenset({"utf8mb4", "utf8mb3", "binary"})
-"""Character sets whose bytes are UTF-8 already: `to_utf8` checks them and copies nothing."""
+"""Character sets whose bytes are UTF-8 already: `to_utf8` only checks them and copies nothing."""
 
 _ALIASES: Final = {"utf8": "utf8mb3"}
 _UNITS: Final = {  # bytes of a unit, big-endian, surrogate pairs
@@ -48,7 +48,7 @@ class DecodeTables:
 
 
 def canonical(charset: str) -> str:
-    """The name in lower case with aliases resolved. Raises UnsupportedChange for a set that is not known."""
+    """Return the name in lower case with aliases resolved. Raises UnsupportedChange for an unknown character set."""
     name = charset.lower()
     name = _ALIASES.get(name, name)
     if name not in KNOWN:
@@ -60,12 +60,12 @@ def canonical(charset: str) -> str:
 
 
 def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | None = None) -> pa.StringArray:
-    """A binary array in `charset` as text; nulls stay nulls. No copy for `IDENTITY` sets.
+    """Convert a binary array in `charset` to text; nulls stay nulls. Sets in `IDENTITY` are not copied.
 
-    With `replaced`, bytes that have no character in the set become U+FFFD, and it is told in how many values.
-
-    Raises UnsupportedChange when a value's bytes have no character in the set (with the bytes in hexadecimal), when the
-    set is not known, and when the result exceeds the 2 GiB of one Arrow string column.
+    With `replaced`, bytes that have no character in the set become U+FFFD, and `replaced` is called with the number of
+    values concerned. Raises UnsupportedChange when a value's bytes have no character in the set (the message has the
+    bytes
+    in hexadecimal), when the set is not known, and when the result exceeds the 2 GiB of one Arrow string column.
     """
     name = canonical(charset)
     if name in IDENTITY:
@@ -95,7 +95,10 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
 
 
 def _repaired(array: pa.Array, charset: str, replaced: Callable[[int], None] | None) -> pa.StringArray:
-    """The text with U+FFFD in place of what is no UTF-8; without `replaced` the first such value is an error."""
+    """Return the text with U+FFFD in place of bytes that are not UTF-8.
+
+    Without `replaced`, the first such value is an error.
+    """
     values, count = list[str | None](), 0
     for value in array.to_pylist():
         text = None if value is None else value.decode("utf-8", "replace")
@@ -110,7 +113,7 @@ def _repaired(array: pa.Array, charset: str, replaced: Callable[[int], None] | N
 
 
 def _parts(array: pa.Array) -> tuple[Any, Any, Any]:
-    """Value bytes, offsets and validity (empty without nulls) of a binary or string array, as numpy arrays."""
+    """Return value bytes, offsets and validity (empty without nulls) of a binary or string array, as numpy arrays."""
     _, offsets, data = array.buffers()
     src = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     if offsets is None or not len(array):
@@ -131,7 +134,10 @@ def _undefined(value: bytes, charset: str) -> UnsupportedChange:
 
 @cache
 def table_of(charset: str) -> DecodeTables:
-    """The tables of a set with a codec, built once per process in a few ten milliseconds."""
+    """Return the tables of a character set with a codec.
+
+    They are built once per process, within some 10 milliseconds.
+    """
     codec = CODECS[charset]
     single = np.full(256, charset_text.UNDEFINED, np.uint32)
     empty = np.empty(0, np.uint16)
@@ -176,7 +182,7 @@ def _multibyte(charset: str, codec: str, single: Any) -> DecodeTables:
 
 
 def _four_bytes(rank: int) -> bytes:
-    """GB 18030's four-byte sequence of that rank."""
+    """Return GB 18030's four-byte sequence with that rank."""
     rest, fourth = divmod(rank, 10)
     rest, third = divmod(rest, 126)
     first, second = divmod(rest, 10)
@@ -184,7 +190,7 @@ def _four_bytes(rank: int) -> bytes:
 
 
 def _decoded(data: bytes, codec: str) -> str:
-    """The one character of the bytes, empty when they are not one."""
+    """Return the one character that the bytes stand for; empty when they do not stand for exactly one."""
     try:
         text = data.decode(codec)
     except UnicodeDecodeError:

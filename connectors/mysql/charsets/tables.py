@@ -1,6 +1,6 @@
 """How MySQL and MariaDB read their character sets: the nearest Python codec, and where the servers differ from it.
 
-Taken from MySQL 9.7 and MariaDB 10.11 (which agree) with `CONVERT(_charset x'..' USING utf8mb4)` for every byte and
+Read from MySQL 9.7 and MariaDB 10.11 (which agree) with `CONVERT(_charset x'..' USING utf8mb4)` for every byte and
 every double- and triple-byte sequence; `tests/.../mysql/rows/test_charsets.py` compares them again. U+FFFF marks a
 sequence that has no character; U+FFFD stands where the servers themselves answer with it.
 """
@@ -17,7 +17,7 @@ CODECS: Final = {
     "cp932": "cp932", "eucjpms": "euc_jp", "euckr": "cp949", "gb18030": "gb18030", "gb2312": "gb2312", "gbk": "gbk",
     "sjis": "shift_jis", "ujis": "euc_jp",
 }  # fmt: skip
-"""Character set -> Python codec that comes nearest; all are one-byte sets up to big5."""
+"""Character set -> nearest Python codec. The sets before big5 have one byte per character."""
 
 CORRECTIONS: Final[dict[str, dict[int, str]]] = {
     "latin1": {
@@ -89,7 +89,7 @@ CORRECTIONS: Final[dict[str, dict[int, str]]] = {
         0xA1C0: "\\",
     },
 }  # fmt: skip
-"""Character set -> first byte sequence (a big-endian number) -> what it and the ones after it stand for."""
+"""Character set -> first byte sequence (a big-endian number) -> the characters of it and of the following ones."""
 
 USER_DEFINED: Final = {
     "ujis": ((0xF5A1, 0xE000), (0x8FF5A1, 0xE3AC)),

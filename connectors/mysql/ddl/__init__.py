@@ -1,1 +1,1 @@
-"""Table definitions under the DDL of QUERY events: `TableDefinitions` applies what `connectors.shared.ddl` reads."""
+"""Table definitions tracked through logged DDL: `TableDefinitions` applies what `connectors.shared.ddl` reads."""

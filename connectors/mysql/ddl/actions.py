@@ -1,4 +1,4 @@
-"""Effects of each kind of statement on the catalog."""
+"""Applies each kind of statement to the catalog."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MISSING_HINT = (
 
 
 def carry_out(statement: Statement, work: StatementWork) -> None:
-    """Do what the statement says. Raises UnsupportedChange or SchemaUnknown; kinds without effect do nothing."""
+    """Apply the statement. Raises UnsupportedChange or SchemaUnknown; kinds without effect do nothing."""
     match statement:
         case CreateTableStatement():
             _create_table(statement, work)
@@ -96,7 +96,7 @@ def _create_table(statement: CreateTableStatement, work: StatementWork) -> None:
 
 
 def _created(statement: CreateTableStatement, work: StatementWork) -> MySqlTable | None:
-    """The new definition; None when it cannot be told and nobody asks for it."""
+    """Return the new definition; None when it is unknown and not needed."""
     if statement.like is not None:
         source = work.table(work.known.known_name(statement.like))
         if source is None and work.captures(statement.table):
@@ -165,7 +165,7 @@ def _check_versioning(table: TableId, statement: AlterTableStatement, work: Stat
 
 
 def _become_sequence(table: TableId, work: StatementWork) -> None:
-    """The name is a sequence's from here on, and a table that had it is gone."""
+    """Make the name a sequence's from here on; a table of that name is dropped."""
     _drop_table(table, work)
     if work.captures(table):
         work.free_name(table)
@@ -206,14 +206,14 @@ def _rows_moved(table: TableId, statement: AlterTableStatement, work: StatementW
 
 
 def _create_from_rows(table: TableId, other: TableId, what: str, work: StatementWork) -> None:
-    """A new table with the columns of this one and rows that it had."""
+    """Create a table with the columns of this one and some of its rows."""
     _create_table(CreateTableStatement(other, like=table), work)
     if work.captures(other) and not _is_copied(other, what, work):
         work.notices.append(f"{other}: {what} made it with rows that the log does not hold; the sink has none of them")
 
 
 def _is_copied(table: TableId, what: str, work: StatementWork) -> bool:
-    """The table is re-snapshotted, with rows that the log does not hold."""
+    """Return whether the table is re-snapshotted, with rows that the log does not hold."""
     return work.leave_uncertain(table, f"{what} brought or removed rows that the log does not hold", same_rows=False)
 
 

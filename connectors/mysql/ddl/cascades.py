@@ -1,4 +1,4 @@
-"""Foreign keys that change rows without a word in the log, as InnoDB carries them out by itself. Pure."""
+"""Foreign keys that change rows without logging it, as InnoDB applies them itself. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SILENT_ACTIONS = ("CASCADE", "SET NULL", "SET DEFAULT")
 ADVICE = "change the children by statements of their own, before the parent"
 _REFERENCES = re.compile(r"\bREFERENCES\b", re.IGNORECASE)
 _UNNAMED = ("",)
-"""The columns of a foreign key that refers to the parent's key without naming it."""
+"""Columns of a foreign key that refers to the parent's key without naming it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A foreign key that changes rows of `child` unlogged, when those of `parent` go or its `columns` change.
+    """A foreign key that changes rows of `child` unlogged, when rows of `parent` are deleted or its `columns` change.
 
     `on_delete` and `on_update` are one of `SILENT_ACTIONS`, or empty.
     """
@@ -34,12 +34,12 @@ class Link:
 
     @property
     def description(self) -> str:
-        """The consequence where the parent is captured, in words."""
+        """The consequence if the parent is captured, in words."""
         return f"{self.child} is re-snapshotted when rows of {self.parent} change that it refers to: not all is logged"
 
     @property
     def warning_text(self) -> str:
-        """The meaning where the parent is not captured, in words."""
+        """The consequence if the parent is not captured, in words."""
         return (
             f"{self.child}: what becomes of its rows when those of {self.parent} change is not in this server's "
             "log, and that table is not captured, so that nothing is copied for it"
@@ -49,7 +49,7 @@ class Link:
 def declared_links(
     statement: Statement, sql: str, dialect: DdlDialect, known_name: Callable[[TableId], TableId]
 ) -> Iterator[Link]:
-    """The foreign keys of the kind that a statement declares; `known_name`: the server's name of a table."""
+    """Yield the unlogged foreign keys that a statement declares; `known_name`: the server's name of a table."""
     if dialect.logs_cascades or not _REFERENCES.search(sql):
         return
     if isinstance(statement, CreateTableStatement | AlterTableStatement):
@@ -64,11 +64,11 @@ def declared_links(
                 else:
                     cursor.next()
         except Unreadable:
-            return  # a query after the columns
+            return  # a query follows the columns
 
 
 def _link(cursor: Cursor, child: TableId, parent: TableId) -> Link:
-    """The foreign key whose text goes on after the name of the parent."""
+    """Parse the foreign key whose text continues after the name of the parent."""
     columns = cursor.names_in_brackets() if cursor.at_symbol("(") else _UNNAMED
     actions: dict[str, str] = {}
     while cursor.at_any("MATCH", "ON"):
@@ -90,7 +90,7 @@ def _action(cursor: Cursor) -> str:
 
 
 def cascade_notices(links: Iterable[Link], captures: Callable[[TableId], bool]) -> Iterator[str]:
-    """A notice for the user on each captured table that gets such foreign keys."""
+    """Yield a notice for the user on each captured table that gets such foreign keys."""
     actions: dict[TableId, set[str]] = {}
     for link in links:
         named = (("DELETE", link.on_delete), ("UPDATE", link.on_update))

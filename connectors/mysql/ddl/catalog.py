@@ -1,12 +1,12 @@
-"""The definitions of all tables at one point of the log, and what a statement does to them.
+"""The definitions of all tables at one point of the log, and the effect of statements on them.
 
 Tables that are not captured are tracked too, as far as the log defines them: CREATE TABLE ... LIKE, renames and online
 schema changes need them. Rules for names that leave or enter the captured tables:
 
 * renamed away: capturing stops with a notice, the sink table keeps its rows until the name is used again;
-* renamed in: its rows were not followed. It is a new table, marked `arrived`, where such tables are copied, else it is
-  refused; unless it is the end of a gh-ost or pt-osc change and `online_schema_changes` is on: then only its definition
-  changes, and where the log does not show that the rows are the same, the table is re-snapshotted.
+* renamed in: its earlier rows were not captured. It is a new table, marked `arrived`, if such tables are copied, else
+it is refused; unless it is the end of a gh-ost or pt-osc change and `online_schema_changes` is on: then only its
+definition changes, and if the log does not show that the rows are the same, the table is re-snapshotted.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class DdlResult:
 
     Attributes:
         changes: for the sink, in order; of captured tables only.
-        touched: captured tables whose definition is new or gone, also when no change came of it (a column moved), and
-            names that a MariaDB sequence takes or leaves: what the log has as its rows is nobody's data only that long.
-        delta: everything the catalog now knows differently; goes into the schema history.
-        notices: what the user should see; each a sentence.
-        dml: row changes in statement format that may concern captured tables, as a view or by a trigger too, where not
-            all captured ones are re-snapshotted: they are not followed.
+        touched: captured tables whose definition is new or removed, even without a resulting change (a column moved),
+            and names that become or cease to be MariaDB sequences, whose logged rows are not data.
+        delta: all differences in the catalog; stored in the schema history.
+        notices: sentences for the user.
+        dml: row changes in statement format that may concern captured tables, also through a view or a trigger, if not
+            all captured ones are re-snapshotted: they cannot be followed.
         unparsed: statements not understood that may concern captured tables: read the definitions again, or stop.
     """
 
@@ -67,22 +67,22 @@ class DdlResult:
 
     @property
     def captured(self) -> bool:
-        """Captured tables are concerned: a batch has to end before this statement."""
+        """Whether captured tables are concerned: a batch must end before this statement."""
         return bool(self.changes or self.touched or self.dml or self.unparsed or self.delta.uncertain)
 
 
 class TableDefinitions:
-    """Definitions at one point of the log. Mutable; not for use by two threads.
+    """Definitions at one point of the log. Mutable; not thread-safe.
 
     Args:
         captures: whether a table is captured.
         dialect: the server's flavor and version.
         lower_case_table_names: the server's variable: 1 folds names, 2 compares them folded.
         tinyint1_as_boolean: as in `table_schema`.
-        online_schema_changes: understand gh-ost's and pt-osc's swaps as ALTERs of the table.
+        online_schema_changes: treat the table swaps of gh-ost and pt-osc as ALTERs of the table.
         copied: whether the rows of a table that is renamed in can be copied.
-        copied_when_uncertain: whether a table is re-snapshotted when the log does not tell what became of its rows.
-        warns_of_cascades: tell the user of foreign keys that change rows unlogged.
+        copied_when_uncertain: whether a table is re-snapshotted when the log does not determine its rows.
+        warns_of_cascades: warn the user of foreign keys that change rows unlogged.
     """
 
     def __init__(
@@ -113,16 +113,16 @@ class TableDefinitions:
 
     @property
     def has_transaction_versions(self) -> bool:
-        """Whether a table is known whose changes MariaDB logs as statements."""
+        """Whether a known table has its changes logged as statements by MariaDB."""
         return any(map(by_transaction, self.tables.values()))
 
     @property
     def sequences(self) -> frozenset[TableId]:
-        """MariaDB sequences: the log has rows of theirs that are nobody's data."""
+        """MariaDB sequences, whose logged rows are not data."""
         return frozenset(table for table, mark in self.marks.items() if mark == "sequence")
 
     def update(self, delta: Delta) -> None:
-        """Take over what a statement changed, as read from the schema history."""
+        """Apply a statement's delta, as read from the schema history."""
         _fold(self.tables, delta.tables)
         _fold(self.databases, delta.databases)
         _fold(self.marks, delta.marks)
@@ -139,16 +139,16 @@ class TableDefinitions:
         executed_at: datetime | None = None,
         failed: bool = False,
     ) -> DdlResult:
-        """Carry out a statement of the log.
+        """Apply a logged statement.
 
         Args:
             database: its default database.
             sql_mode: bits of the QUERY event's Q_SQL_MODE.
             charset: the server's default character set (of `collation_server`), for databases that name none.
-            explicit_timestamps: explicit_defaults_for_timestamp when the event tells it.
-            time_zone: the session's, when the event tells it.
+            explicit_timestamps: explicit_defaults_for_timestamp if the event has it.
+            time_zone: the session's, if the event has it.
             executed_at: when the statement ran; see `diff`.
-            failed: it failed half-way, and is logged for what it had done.
+            failed: it failed half-way, and is logged for its partial effect.
 
         Raises UnsupportedChange or SchemaUnknown, and then nothing has changed here.
         """
@@ -185,7 +185,7 @@ class TableDefinitions:
         return self._result(work, tuple(dml), tuple(unparsed), tuple(links))
 
     def define(self, tables: Iterable[MySqlTable], *, databases: Mapping[str, str] | None = None) -> DdlResult:
-        """Take over definitions read from `information_schema`: at the start, or after an unparsed statement."""
+        """Adopt definitions read from `information_schema`: at the start, or after an unparsed statement."""
         work = StatementWork(self, self.dialect, "utf8mb4", None)
         work.databases.update(databases or {})
         for table in tables:
@@ -198,9 +198,10 @@ class TableDefinitions:
         return self._result(work)
 
     def capture(self, tables: Iterable[MySqlTable], leftover: Collection[TableId]) -> DdlResult:
-        """Tables are captured from here on, with these definitions, known or not.
+        """Capture tables from here on, with these definitions, known or not.
 
-        `leftover` are tables that the sink has from an earlier time: those go first, as nobody followed them since.
+        `leftover` are tables that exist in the sink from an earlier time: they are dropped first, as they were not
+        followed since.
         """
         work = StatementWork(self, self.dialect, "utf8mb4", None)
         work.changes += [DropTable(table) for table in sorted(leftover)]
@@ -211,22 +212,24 @@ class TableDefinitions:
         return self._result(work)
 
     def mark(self, names: Mapping[TableId, Mark]) -> DdlResult:
-        """Take over names that are no tables where the log is begun."""
+        """Adopt names that are not tables at the start of the log."""
         work = StatementWork(self, self.dialect, "utf8mb4", None)
         for name, mark in names.items():
             work.put_mark(name, mark)
         return self._result(work)
 
     def known_name(self, table: TableId) -> TableId:
-        """The name by which the server knows a table that a statement writes so."""
+        """Return the server's name for a table as a statement spells it."""
         return known_name(table, self.lower_case_table_names, self.tables)
 
     def _is_concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.captures(self.known_name(table)) for table in tables)
 
     def _unexplained(self, statement: Statement, error: SchemaUnknown) -> Unparsed:
-        """A statement about a table that is re-snapshotted when nothing here tells what it made, or about one that is
-        not captured, which is known no more. Raises the error."""
+        """Convert an unexplained statement to Unparsed if its table is re-snapshotted or not captured; else raise.
+
+        A table that is not captured becomes unknown.
+        """
         if isinstance(statement, CreateTableStatement | AlterTableStatement):
             table = self.known_name(statement.table)
             error.where = error.where or str(table)
@@ -236,9 +239,12 @@ class TableDefinitions:
         raise error
 
     def _maybe_written(self, dml: StatementDml, sql: str, dialect: DdlDialect) -> frozenset[TableId]:
-        """The captured tables whose rows a statement may have changed: all, as a name may be a view, and a trigger or a
-        function may write to tables of any database. None when it names tables, and neither they nor a function that
-        it calls are in a database with captured tables."""
+        """Return the captured tables whose rows a statement may have changed.
+
+        These are all captured tables, as a name may be a view, and a trigger or a function may write to tables of any
+        database. None when it names tables, and neither they nor a function that it calls are in a database with
+        captured tables.
+        """
         databases = {table.database.casefold() for table in dml.tables}
         databases |= called(sql, dialect, {table.database for table in self.tables})
         captured = frozenset(self.captured)
@@ -272,10 +278,9 @@ def _fold(into: dict[_K, _V], new: Mapping[_K, _V | None]) -> None:
 
 
 def called(sql: str, dialect: DdlDialect, databases: Iterable[str]) -> frozenset[str]:
-    """The databases among these, folded, of which a statement calls a function, as `shop.f()`.
+    """Return the databases among these, folded, of which a statement calls a function, as `shop.f()`.
 
-    A long statement is taken apart only where it has such a name somewhere. All that it names count where it cannot be
-    read.
+    A long statement is only tokenized if it contains such a name. All names in it count if it cannot be parsed.
     """
     text, found = sql.casefold(), set[str]()
     near = frozenset(name for name in {database.casefold() for database in databases} if has_name(text, name))

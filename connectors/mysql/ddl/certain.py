@@ -1,19 +1,18 @@
-"""Whether a new definition of a column leaves the values of rows already there certain: one closed list. Pure.
+"""Decides whether a new definition of a column leaves the values of existing rows certain: one closed list. Pure.
 
-`connectors.mysql.ddl.certain_default` says the same of a column that is added with a constant.
+`uncertain_fill` and `unsure_in_sinks` decide the same for a column added with a constant. The log has the statement,
+but not its effect on the rows. Everything that is not on this list is uncertain, and the table is re-snapshotted. On it
+are, besides what `cdc.types.certain` allows by types alone:
 
-The log has the statement, not what the server made of the rows. What is not on this list is uncertain, and the table is
-re-snapshotted. On it is, besides what `cdc.types.certain` has for types alone:
-
-- of numbers to another family only integers to DECIMAL and, but for BIGINT UNSIGNED, to DOUBLE: not every sink converts
-  the others as the servers do; BOOLEAN, which is BIT(1) or TINYINT(1), stays what it is;
-- a number that is not UNSIGNED to text: ZEROFILL, which pads the text, makes a column UNSIGNED, and nothing else tells;
+- of numbers converted to another family only integers to DECIMAL and, except BIGINT UNSIGNED, to DOUBLE: not every sink
+converts the others as the servers do; BOOLEAN, which is BIT(1) or TINYINT(1), must stay as it is;
+- a number that is not UNSIGNED to text: ZEROFILL, which pads the text, makes a column UNSIGNED and shows nowhere else;
 - under a strict sql_mode: a smaller range or length, numbers as text of fewer characters, and NOT NULL, as the server
-  refuses the statement where a value does not fit (MySQL manual, "Strict SQL Mode"); but NULLs of a TIMESTAMP become
-  the time of the statement in any mode, and blanks at the end of a text that is converted are cut in any;
-- numbers in a DECIMAL, FLOAT or DOUBLE that is UNSIGNED now likewise: without a strict mode negative ones become 0;
-- text and bytes in a smaller class (TEXT to TINYTEXT) likewise, and in one that holds what the old type could at most;
-- FLOAT and DOUBLE but for a new number of digits, to which any session rounds;
+refuses the statement if a value does not fit (MySQL manual, "Strict SQL Mode"); but NULLs of a TIMESTAMP become the
+time of the statement in any mode, and trailing blanks of converted text are cut in any;
+- likewise numbers in a DECIMAL, FLOAT or DOUBLE that becomes UNSIGNED: without a strict mode negative ones become 0;
+- likewise text and bytes in a smaller class (TEXT to TINYTEXT), and in one that holds the old type's maximum;
+- FLOAT and DOUBLE, except for a new number of digits, to which any session rounds;
 - text in another character set that has every character of the old one, and labels that stay.
 """
 
@@ -41,7 +40,7 @@ _REFUSED_WHEN_STRICT = OutsideOf | LongerText | LongerBytes
 _OTHERS = dict.fromkeys(("json", "vector", *GEOMETRIES), 2**32 - 1)
 _MOMENTS = ("datetime", "timestamp", "time")
 _PARTS_OF_UTF8MB4, _UTF8MB4 = ("ascii", "utf8", "utf8mb3"), "utf8mb4"
-"""Character sets whose characters take as many bytes in UTF-8."""
+"""Character sets whose characters take the same number of bytes in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,10 @@ class _Change:
 
 
 def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False) -> str:
-    """Why values of the column may be others than before in a way that the log does not tell; empty when none are.
+    """Return why values of the column may have changed in a way the log does not show; empty when none have.
 
     `strict`: the statement ran under STRICT_TRANS_TABLES or STRICT_ALL_TABLES. `tinyint1_as_boolean`: as in
-    `data_type`; what a TINYINT(1) has besides 0 and 1 is not in the sink then.
+    `data_type`; the sink then lacks values of a TINYINT(1) other than 0 and 1.
     """
     reason = uncertain_beyond_types(old, new, strict=strict, tinyint1_as_boolean=tinyint1_as_boolean)
     if reason:
@@ -84,7 +83,7 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
 def uncertain_beyond_types(
     old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False
 ) -> str:
-    """The reason of `uncertain_column` that types alone do not show: no sink looks for such rows then."""
+    """Return the reason of `uncertain_column` that types alone do not show, so that no sink looks for such rows."""
     before, after = (data_type(column, tinyint1_as_boolean=tinyint1_as_boolean) for column in (old, new))
     change = _Change(old, new, before, after, strict)
     checks = (*_CHECKS_OF_ANY_CHANGE, *(_CHECKS_OF_A_NEW_TYPE if change.changes_type else ()))
@@ -198,7 +197,7 @@ _CHECKS_OF_A_NEW_TYPE = (
 
 
 def _holds(new: MySqlColumn, old: MySqlColumn) -> bool:
-    """Whether a MEDIUMINT, which sinks keep as an integer of 32 bits, has every number of another integer column."""
+    """Return whether a MEDIUMINT, a 32-bit integer in sinks, holds every number of another integer column."""
     if old.type == new.type:
         return old.unsigned == new.unsigned
     return old.type in ("tinyint", "smallint", "year") and (old.unsigned or not new.unsigned)
@@ -209,7 +208,7 @@ def _same_type(old: MySqlColumn, new: MySqlColumn) -> bool:
 
 
 def _fewer_digits(old: MySqlColumn, new: MySqlColumn) -> bool:
-    """Whether digits of a time's second may go: MySQL rounds, MariaDB cuts, and a sql_mode of each the other way."""
+    """Return whether fractional digits may be lost: MySQL rounds, MariaDB truncates, a sql_mode of each reverses it."""
     if new.type not in _MOMENTS:
         return False
     text = old.type in ("char", "varchar", *LOB_BYTES)
@@ -217,7 +216,7 @@ def _fewer_digits(old: MySqlColumn, new: MySqlColumn) -> bool:
 
 
 def _most_digits(kind: DataType) -> int:
-    """The most characters a whole or decimal number takes as text, with sign and point; 0 for other types."""
+    """Return the maximum characters of a whole or decimal number as text, with sign and point; 0 for other types."""
     if kind.kind in RANGES:
         return max(len(str(end)) for end in RANGES[kind.kind])
     if kind.kind is not Kind.DECIMAL:
@@ -227,7 +226,7 @@ def _most_digits(kind: DataType) -> int:
 
 
 def _most_bytes(column: MySqlColumn, charset: str | None) -> int:
-    """The most bytes a value takes as text of a character set; at least so many where it is not known exactly."""
+    """Return the maximum bytes of a value as text of a character set; an upper bound if not known exactly."""
     own = column.charset or "utf8mb4"
     stays = (
         charset is None or charset == own or (own in _PARTS_OF_UTF8MB4 and charset in (*_PARTS_OF_UTF8MB4, _UTF8MB4))

@@ -1,6 +1,7 @@
-"""Whether rows already there have a certain value in a column that is added with a default. Pure.
+"""Decides whether existing rows have a certain value in a column that is added with a default. Pure.
 
-The log has the statement, not what the server gave those rows. Where that is uncertain, the table is re-snapshotted.
+The log has the statement, but not the values that the server gave those rows. If they are uncertain, the table is
+re-snapshotted.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ _REAL = re.compile(rf"{_DIGITS.pattern}(?:[eE][-+]?\d+)?")
 _EXACT = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 _FRACTION = re.compile(r"\.(\d+)$")
 _DAYS = re.compile(r"-?\d+\s+\d+")
-"""Days and hours without a colon, which MySQL takes for seconds."""
+"""Days and hours without a colon, which MySQL reads as seconds."""
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _YEARS = ("1901", "2155")
 
 
 def uncertain_default(column: MySqlColumn, default: Default | None, fill: str | None) -> str:
-    """Why the log does not tell what rows already there got for an added column; empty when it does.
+    """Return why the log does not show the values of existing rows in an added column; empty when it does.
 
     Args:
-        default: as the statement has it, None when it has none.
-        fill: the value it comes to, None for NULL.
+        default: as in the statement, None without one.
+        fill: the resulting value, None for NULL.
     """
     other = f"the default of column {column.name} is no value of its type, and servers make another of it"
     if fill is None:
@@ -58,10 +59,10 @@ def uncertain_default(column: MySqlColumn, default: Default | None, fill: str | 
 
 
 def unsupported_default(column: MySqlColumn, fill: str | None) -> str:
-    """Why not every sink can be told what rows already there got for an added column; empty when each can.
+    """Return why not every sink can apply the values of existing rows in an added column; empty when each can.
 
-    StarRocks has no defaults for bytes and JSON, and neither Doris for JSON; releases of Doris differ in how they read
-    a backslash in a default, or a quote that has to be escaped.
+    StarRocks has no defaults for bytes and JSON, nor has Doris for JSON; releases of Doris differ in how they read a
+    backslash in a default, or a quote that must be escaped.
     """
     if fill is None:
         return ""
@@ -73,7 +74,7 @@ def unsupported_default(column: MySqlColumn, fill: str | None) -> str:
 
 
 def _loses_digits(written: str, column: MySqlColumn) -> bool:
-    """Whether a time is written with digits that the type does not keep; a DATE keeps no time at all."""
+    """Return whether a time is written with digits that the type does not keep; a DATE keeps no time at all."""
     if column.type == "date":
         clock = re.search(r"[T\s]([\d:.]+)$", written)
         return clock is not None and any(digit in "123456789" for digit in clock[1])
@@ -82,8 +83,11 @@ def _loses_digits(written: str, column: MySqlColumn) -> bool:
 
 
 def _is_reread_number(default: Default, column: MySqlColumn) -> bool:
-    """Whether a default is a number that servers read, or spell, otherwise than it is written: by way of a DOUBLE, as
-    a year of the century, without zeros in front. MariaDB takes `x'31'` for the text 1, and `0x31` for 49."""
+    """Return whether servers read or spell a numeric default differently from its text.
+
+    They go through a DOUBLE, take a year of the century, or drop leading zeros. MariaDB reads `x'31'` as the text 1,
+    and `0x31` as 49.
+    """
     if default.kind is DefaultKind.HEX:
         return column.type in (*_EXACT, "float", "double", "year")
     if default.kind not in (DefaultKind.NUMBER, DefaultKind.STRING):
@@ -101,7 +105,7 @@ def _is_reread_number(default: Default, column: MySqlColumn) -> bool:
 
 
 def _same_single(written: str, shown: str) -> bool:
-    """Whether both texts are the same FLOAT; false for what is none, which a server that is not strict changed."""
+    """Return whether both texts are the same FLOAT; False for an invalid one, which a non-strict server changed."""
     try:
         return struct.pack("<f", float(written)) == struct.pack("<f", float(shown))
     except (ValueError, OverflowError):
@@ -109,10 +113,9 @@ def _same_single(written: str, shown: str) -> bool:
 
 
 def _is_value(fill: str | None, default: Default, column: MySqlColumn) -> bool:
-    """Whether the value that a default comes to, None for NULL, is one that the column keeps as it is.
+    """Return whether the value of a default, None for NULL, is one that the column stores unchanged.
 
-    A server that is not strict makes another value of one that is none, as it does in any session of a number for a
-    label, which it takes as the label's place.
+    A non-strict server changes an invalid one; and any session reads a number for a label as the label's index.
     """
     kind = column.type
     if fill is None:

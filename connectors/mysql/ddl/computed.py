@@ -1,8 +1,8 @@
-"""Columns that the server computes or numbers: what an ALTER does to their values without a row in the log. Pure.
+"""Columns that the server computes or numbers: how an ALTER changes their values without logging rows. Pure.
 
-A definition has no expression, as servers keep it in a spelling of their own: a column that is redefined as a
-computed one may have another. A stored or virtual value also changes with the type of a column that it is computed
-from (`CONCAT(price)`, `LENGTH(name)`, `name = 'x'`), and with its default (`DEFAULT(price)`).
+A definition has no expression, as servers store it in a spelling of their own: a column redefined as a computed one may
+have another expression. A stored or virtual value also changes with the type of a column that it is computed from
+(`CONCAT(price)`, `LENGTH(name)`, `name = 'x'`), and with its default (`DEFAULT(price)`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BYTES = frozenset({"varbinary", *(name for name in LOB_BYTES if name.endswith("
 
 
 def redefinition(old: MySqlColumn, new: MySqlColumn) -> str:
-    """Why a column that was there and got this definition may have other values; empty for a plain one."""
+    """Return why an existing column may have other values under this definition; empty for a plain one."""
     if new.generated:
         return f"the server computed column {new.name} of rows already there"
     if new.auto_increment and not old.auto_increment:
@@ -28,7 +28,7 @@ def redefinition(old: MySqlColumn, new: MySqlColumn) -> str:
 
 
 def computed_from(columns: Iterable[MySqlColumn], retyped: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The names of computed columns with the reason why their values may be others, as columns were redefined."""
+    """Yield the names of computed columns whose values may have changed with other columns, and the reason."""
     names = ", ".join(retyped)
     if names:
         for column in columns:
@@ -37,7 +37,7 @@ def computed_from(columns: Iterable[MySqlColumn], retyped: Iterable[str]) -> Ite
 
 
 def is_retyped(old: MySqlColumn, new: MySqlColumn, *, collated: bool) -> bool:
-    """Whether an expression may give another value over the new column. `collated`: it was given a collation."""
+    """Return whether an expression over the column may change its value. `collated`: it was given a collation."""
     if collated and new.charset is not None:
         return True
     if (old.type, old.length, old.scale, old.unsigned, old.labels, old.charset) == (
@@ -52,5 +52,5 @@ def is_retyped(old: MySqlColumn, new: MySqlColumn, *, collated: bool) -> bool:
 
 
 def is_collated(written: ColumnDefinition) -> bool:
-    """Whether a definition says how text is compared, or in which character set it is."""
+    """Return whether a definition specifies a collation or a character set."""
     return written.collation is not None or written.type.charset is not None

@@ -1,9 +1,7 @@
-"""A column's DEFAULT as the text MySQL's `information_schema` shows: rounded, padded and spelled like a stored value.
+"""A column's DEFAULT as the text in MySQL's `information_schema`: rounded, padded and spelled like a stored value.
 
-Bytes are shown as `0x6162`, which MySQL does itself, and also where MariaDB shows them as text with `?` in it.
-
-Computed defaults, CURRENT_TIMESTAMP among them, have no text. `fill_text` is the value that rows already there get
-when the column is added.
+Bytes are shown as `0x6162`, as by MySQL itself, also where MariaDB shows them as text with `?` in it. Computed
+defaults, including CURRENT_TIMESTAMP, have no text. `fill_text` is the value of existing rows when the column is added.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from connectors.shared.ddl.tokens import TokenKind
 from connectors.shared.ddl.types import literal_bytes
 
 _DIGITS = Context(prec=65 + 30)
-"""Enough for every DECIMAL; Python's own context ends at 28 digits."""
+"""Precise enough for every DECIMAL; Python's own context ends at 28 digits."""
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _NUMBERS = (*_INTEGERS, "decimal", "float", "double", "year")
@@ -35,13 +33,13 @@ _DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
 _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
 _SPAN = re.compile(r"(?:(\d{1,2})\s+)?(\d{1,3})((?::\d{1,2}(?::\d{1,2}(?:\.\d*)?)?)?)")
-"""A TIME as it may be written: days, hours, and the rest."""
+"""A written TIME: days, hours, and the rest."""
 
 
 def default_text(default: Default | None, column: MySqlColumn, dialect: DdlDialect) -> str | None:
-    """The default's text, None when there is none or it is NULL or computed.
+    """Return the default's text, None when there is none or it is NULL or computed.
 
-    MySQL refuses a plain literal for texts and documents of any size, and drops it in sessions that are not strict.
+    MySQL refuses a plain literal for texts and documents of any size, and drops it in non-strict sessions.
     """
     if default is None or (not dialect.mariadb and (default.bracketed or column.type.endswith(_NO_LITERAL))):
         return None
@@ -49,7 +47,7 @@ def default_text(default: Default | None, column: MySqlColumn, dialect: DdlDiale
 
 
 def literal_text(default: Default, column: MySqlColumn) -> str | None:
-    """The text of a literal as a value of the column; None for NULL and for what is computed."""
+    """Return the text of a literal as a value of the column; None for NULL and for computed ones."""
     if default.kind in (DefaultKind.NULL, DefaultKind.EXPRESSION, DefaultKind.NOW):
         return None
     if column.type == "bit":
@@ -69,19 +67,19 @@ def literal_text(default: Default, column: MySqlColumn) -> str | None:
 
 
 def is_bytes(kind: str) -> bool:
-    """Whether values of the column type are bytes."""
+    """Return whether values of the column type are bytes."""
     return kind.endswith(("binary", "blob")) or kind == "vector"
 
 
 def bytes_text(value: bytes, kind: str, length: int | None) -> str:
-    """`0x6162`, for BINARY filled up to its length; the empty value is empty text."""
+    """Format bytes as `0x6162`, for BINARY padded to its length; the empty value is empty text."""
     if kind == "binary":
         value = value.ljust(length or 0, b"\0")
     return f"0x{value.hex().upper()}" if value else ""
 
 
 def decoded(value: bytes, column: MySqlColumn) -> str:
-    """The text that bytes are in the column's character set. Raises SchemaUnknown when they are none."""
+    """Decode bytes in the column's character set. Raises SchemaUnknown when they are invalid."""
     import pyarrow as pa
 
     from connectors.mysql.charsets.conversion import to_utf8
@@ -94,9 +92,9 @@ def decoded(value: bytes, column: MySqlColumn) -> str:
 
 
 def fill_text(column: MySqlColumn) -> str | None:
-    """The value of existing rows in an added column: its default, else NULL, else MySQL's implicit default.
+    """Return the value of existing rows in an added column: its default, else NULL, else MySQL's implicit default.
 
-    None also when that value is computed, or is a zero date, which other systems do not know.
+    None also for a computed value, and for a zero date, which other systems do not know.
     """
     if column.default is not None or column.nullable or column.generated:
         return column.default
@@ -116,7 +114,7 @@ def fill_text(column: MySqlColumn) -> str | None:
 
 
 def _stored(text: str, column: MySqlColumn) -> str:
-    """The text as a value of the column's type would show."""
+    """Format the text like a value of the column's type."""
     kind = column.type
     if kind == "year":
         return _year(text)
@@ -138,7 +136,7 @@ def _stored(text: str, column: MySqlColumn) -> str:
 
 
 def _address(value: str | bytes, kind: str) -> str:
-    """A UUID or an internet address as the server spells it; one that it would not take stays as it is."""
+    """Format a UUID or an internet address like the server; an invalid one stays as it is."""
     try:
         if kind == "uuid":
             return str(uuid.UUID(value) if isinstance(value, str) else uuid.UUID(bytes=value))
@@ -163,7 +161,7 @@ def _number(text: str, column: MySqlColumn) -> str:
 
 
 def _rounded_double(value: float, scale: int) -> float:
-    """A number rounded to FLOAT(M, D) or DOUBLE(M, D) as servers do: of the binary value, halves to even.
+    """Round a number to FLOAT(M, D) or DOUBLE(M, D) like the servers: of the binary value, halves to even.
 
     Source: `Field_real::truncate_double` in sql/field.cc.
     """
@@ -219,7 +217,7 @@ def _clock(text: str, digits: int) -> str:
 
 
 def _labels(values: list[str], column: MySqlColumn) -> str:
-    """Members in the case and order of the definition."""
+    """Return members in the case and order of the definition."""
     if column.type == "enum":
         spelled = values[0].lower(), values[0].lower().rstrip(" ")
         return next((label for label in column.labels if label.lower() in spelled), values[0])

@@ -1,8 +1,8 @@
-"""CREATE TABLE and ALTER TABLE carried out on definitions, as the servers do it. Pure.
+"""Applies CREATE TABLE and ALTER TABLE to definitions, as the servers do. Pure.
 
-An ALTER works in two rounds, as `mysql_prepare_alter_table` of sql/sql_table.cc does: first the columns that are
-there, in their order, are dropped, renamed and changed in place; then added and moved columns take their positions in
-the order of the clauses. `AFTER x` therefore means the new names, all else in a statement means the old ones.
+An ALTER works in two rounds, like `mysql_prepare_alter_table` of sql/sql_table.cc: first existing columns, in their
+order, are dropped, renamed and changed in place; then added and moved columns take their positions in the order of the
+clauses. `AFTER x` therefore refers to the new names, everything else in a statement to the old ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from connectors.shared.ddl.statements import (
 
 _C = TypeVar("_C", bound=Clause)
 _COMMENT_CHARS = 2048
-"""What a server keeps of a longer comment of a table, in sessions that are not strict."""
+"""Characters that a server keeps of a longer table comment, in non-strict sessions."""
 _GENERATED_KEY = "my_row_id"
 _ZERO = Default(DefaultKind.NUMBER, "0")
 
@@ -57,9 +57,9 @@ _DATES = frozenset({"date", "datetime", "timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class UnloggedValues:
-    """Why values of rows already there are not told by the log.
+    """The reason why the log does not show values of existing rows.
 
-    `unseen`: nor does the sink notice it when it carries the change out, so the user is told where nothing is copied.
+    `unseen`: the sink does not notice it either when it applies the change, so the user is warned if nothing is copied.
     """
 
     reason: str
@@ -72,9 +72,9 @@ class AlteredTable:
 
     Attributes:
         origins: each column's old name, None for added ones.
-        fills: what rows already there got for added columns, where the column's default does not tell.
-        uncertain: one for each column of which there is anything to say.
-        uncertain_key: among them is a column of the primary key.
+        fills: values of existing rows in added columns, where they differ from the column's default.
+        uncertain: one for each column with uncertain values.
+        uncertain_key: they include a column of the primary key.
     """
 
     table: MySqlTable
@@ -85,7 +85,7 @@ class AlteredTable:
 
 
 def created(statement: CreateTableStatement, *, database_charset: str, dialect: DdlDialect) -> MySqlTable:
-    """The table that CREATE TABLE with written columns makes."""
+    """Return the table that CREATE TABLE with explicit columns makes."""
     options = statement.options
     charset = _option_charset(options, database_charset) or database_charset
     columns = [resolve_column(column, charset, dialect) for column in statement.columns]
@@ -108,16 +108,16 @@ def altered(
     executed_at: datetime | None = None,
     tinyint1_as_boolean: bool = False,
 ) -> AlteredTable:
-    """The table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition.
+    """Return the table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition.
 
-    `executed_at` is what CURRENT_TIMESTAMP was, in seconds; an added TIMESTAMP column has it in rows already there.
+    `executed_at` is the value of CURRENT_TIMESTAMP, in seconds; existing rows get it in an added TIMESTAMP column.
     `tinyint1_as_boolean` is as in `uncertain_column`.
     """
     return _Alteration(table, statement.clauses, database_charset, dialect, executed_at, tinyint1_as_boolean).result()
 
 
 class _Alteration:
-    """One ALTER TABLE under way: columns in their new order, keyed by nothing but their place."""
+    """An ALTER TABLE in progress: columns in their new order, identified only by their position."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Alteration:
         )  # fmt: skip
 
     def _with_versions(self, table: MySqlTable) -> MySqlTable:
-        """Whose rows have these columns from here on, if they did not have them before."""
+        """Return the table with version columns, which its rows have from here on."""
         declared = next((clause.column.name for clause in self._of(AddColumnClause) if clause.column.row_end), None)
         if declared is None:
             self.origins |= {column.name: None if self.turned else column.name for column in ROW_VERSIONS}
@@ -168,7 +168,7 @@ class _Alteration:
         return with_versions(table, declared)
 
     def _fixed(self, column: MySqlColumn) -> MySqlColumn:
-        """NOT NULL by a key or a constraint."""
+        """Make a column NOT NULL because of a key or a constraint."""
         origin = self.origins[column.name]
         fixed = replace(column, nullable=False)
         old = None if origin is None else self._find(self.table.columns, origin)
@@ -177,7 +177,7 @@ class _Alteration:
         return fixed
 
     def _options(self, database_charset: str) -> None:
-        stays = False  # MariaDB: a default that the statement names is not that of a CONVERT
+        stays = False  # MariaDB: an explicit default charset of the statement overrides that of a CONVERT
         for clause in self.clauses:
             if isinstance(clause, ConvertClause):
                 self.convert_to = clause.charset or database_charset
@@ -193,7 +193,7 @@ class _Alteration:
                 self._note_uncertain("", "rows of the past came or went with system versioning")
 
     def _in_place(self) -> None:
-        """First round: the columns that are there."""
+        """First round: existing columns."""
         dropped = self._by_old_name(DropColumnClause, lambda clause: clause.name)
         renamed = self._by_old_name(RenameColumnClause, lambda clause: clause.old_name)
         changed = self._by_old_name(ChangeColumnClause, lambda clause: clause.old_name)
@@ -244,11 +244,11 @@ class _Alteration:
                 self._note_values(clause.column, column)
 
     def _is_there(self, name: str) -> bool:
-        """Whether the table has a column of the name before the statement, whatever it makes of that one, or so far."""
+        """Return whether a column of the name exists before the statement, whatever happens to it, or by now."""
         return any(self._find(columns, name) is not None for columns in (self.table.columns, self.columns))
 
     def _note_values(self, written: ColumnDefinition, column: MySqlColumn) -> None:
-        """Note the values that the server computed for existing rows where they can be known, else that they cannot."""
+        """Record values that the server computed for existing rows if they can be known, else their uncertainty."""
         default = written.default.kind if written.default is not None else None
         silent = written.default is None and not column.nullable
         automatic = column.type == "timestamp" and silent and not self.dialect.explicit_timestamps
@@ -269,14 +269,17 @@ class _Alteration:
             self._note_constant(written.default, column)
 
     def _note_constant(self, default: Default | None, column: MySqlColumn) -> None:
-        """A constant whose value in rows already there depends on the server, or that not every sink takes."""
+        """Record whether a constant's value in existing rows depends on the server, or is unsupported by some sinks."""
         fill = self.fills.get(column.name, fill_text(column))
         reason = uncertain_default(column, default, fill)
         self._note_uncertain(column.name, reason or unsupported_default(column, fill), unseen=bool(reason))
 
     def _note_rewritten(self, old: MySqlColumn, new: MySqlColumn) -> None:
-        """Values that the server may have changed. Text is text to the sink before and after, so is a boolean; and a
-        date that no calendar has is NULL there, whatever it becomes."""
+        """Record values that the server may have changed.
+
+        To the sink, text and booleans look the same before and after; an invalid date is NULL there, whatever it
+        becomes.
+        """
         without_dates = old.type in _DATES and new.type not in _DATES
         unseen = bool(rewritten_text(old, new)) or self._was_boolean(old) or without_dates
         self._note_changed(old, new, old.name, unseen=unseen)
@@ -325,8 +328,10 @@ class _Alteration:
         return key
 
     def _key_part(self, name: str) -> str | None:
-        """The column that an old one's part in the key goes to: that one under its new name, or an added one that has
-        its name, whichever comes first."""
+        """Return the column that takes over an old column's part in the key.
+
+        That is the old one under its new name, or an added one with its name, whichever comes first.
+        """
         for column in self.columns:
             origin = self.origins[column.name]
             if origin == name or (origin is None and column.name.lower() == name.lower()):
@@ -334,7 +339,7 @@ class _Alteration:
         return None
 
     def _by_old_name(self, kind: type[_C], name_of: Callable[[_C], str]) -> dict[str, _C]:
-        """The clauses of a kind by the old column they name; one that names nothing must say IF EXISTS."""
+        """Return the clauses of a kind by the old column they name; one with a missing column must say IF EXISTS."""
         found: dict[str, _C] = {}
         for clause in self._of(kind):
             name = name_of(clause)
@@ -363,7 +368,7 @@ def _option_charset(options: TableOptions, database_charset: str) -> str | None:
 def _automatic_timestamps(
     columns: list[MySqlColumn], written: tuple[ColumnDefinition, ...], dialect: DdlDialect
 ) -> list[MySqlColumn]:
-    """Without explicit_defaults_for_timestamp the first TIMESTAMP defaults to now, the others to the zero date."""
+    """Without explicit_defaults_for_timestamp, the first TIMESTAMP defaults to now, the others to the zero date."""
     result, first = [], True
     for column, definition in zip(columns, written, strict=True):
         if column.type == "timestamp":
@@ -376,7 +381,7 @@ def _automatic_timestamps(
 
 
 def _actual(columns: Iterable[MySqlColumn], name: str, table: TableId) -> str:
-    """The column's name as its definition spells it."""
+    """Return the column's name as spelled in its definition."""
     for column in columns:
         if column.name.lower() == name.lower():
             return column.name

@@ -1,4 +1,4 @@
-"""A statement's changes of the catalog, as a value that the schema history stores. Pure."""
+"""A statement's changes to the catalog, as a value stored in the schema history. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from connectors.mysql.table import MySqlColumn, MySqlTable
 
 Mark = Literal["left", "sequence", "view", "arrived", "copy", "filled"]
 """`left`: a captured table was renamed away, its sink table still has this name. `sequence`, `view`: not a table.
-`arrived`: in this entry a table is renamed in, whose rows of before are to be copied; in later ones it means nothing.
+
+`arrived`: in this entry a table is renamed in whose earlier rows must be copied; without meaning in later entries.
 `copy`, `filled`: the copy that an online schema change makes of a captured table, as in `online`.
 """
 NO_TABLES: Final[tuple[Mark, ...]] = ("sequence", "view")
@@ -21,14 +22,14 @@ NO_TABLES: Final[tuple[Mark, ...]] = ("sequence", "view")
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """New values by name; None means gone.
+    """New values by name; None means removed.
 
     Attributes:
         tables: definitions, of captured and other tables.
         databases: default character sets.
-        marks: names that stand for something else than a captured table.
-        uncertain: captured tables that have to be re-snapshotted.
-        links: foreign keys that it declares and that change rows unlogged.
+        marks: names that denote something other than a captured table.
+        uncertain: captured tables that must be re-snapshotted.
+        links: foreign keys that the statement declares and that change rows unlogged.
     """
 
     tables: Mapping[TableId, MySqlTable | None] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Delta:
 
     @property
     def arrived(self) -> list[TableId]:
-        """Tables that are renamed in, with rows to be copied."""
+        """Tables that are renamed in, whose rows must be copied."""
         return [table for table, mark in self.marks.items() if mark == "arrived"]
 
     def __bool__(self) -> bool:
@@ -47,9 +48,9 @@ class Delta:
 
 
 def delta_to_json(delta: Delta) -> dict[str, Any]:
-    """A delta as an object: `tables` and `marks` are lists of [database, table, value].
+    """Convert a delta to an object: `tables` and `marks` are lists of [database, table, value].
 
-    `uncertain` is one of [database, table, reason, same rows].
+    `uncertain` is a list of [database, table, reason, same rows].
     """
     value: dict[str, Any] = {
         "tables": [
@@ -71,7 +72,7 @@ def delta_to_json(delta: Delta) -> dict[str, Any]:
 
 
 def delta_from_json(value: Mapping[str, Any]) -> Delta:
-    """The delta that `delta_to_json` wrote."""
+    """Read the delta that `delta_to_json` wrote."""
     tables = {
         TableId(database, name): None if definition is None else table_from_json(TableId(database, name), definition)
         for database, name, definition in value["tables"]
@@ -86,19 +87,19 @@ def delta_from_json(value: Mapping[str, Any]) -> Delta:
 
 
 def link_to_json(link: Link) -> list[Any]:
-    """A foreign key as [parent, child, columns, on delete, on update]; a table is [database, table]."""
+    """Convert a foreign key to [parent, child, columns, on delete, on update]; a table is [database, table]."""
     names = [[table.database, table.table] for table in (link.parent, link.child)]
     return [*names, list(link.columns), link.on_delete, link.on_update]
 
 
 def link_from_json(value: Sequence[Any]) -> Link:
-    """The foreign key that `link_to_json` wrote."""
+    """Read the foreign key that `link_to_json` wrote."""
     parent, child, columns, on_delete, on_update = value
     return Link(TableId(*parent), TableId(*child), tuple(columns), on_delete, on_update)
 
 
 def table_to_json(table: MySqlTable) -> dict[str, Any]:
-    """A definition as an object without its name; column attributes with their default value are left out."""
+    """Convert a definition to an object without its name; omits column attributes with their default value."""
     value: dict[str, Any] = {"columns": [_column_to_json(column) for column in table.columns], "charset": table.charset}
     if table.primary_key:
         value["primary_key"] = list(table.primary_key)
@@ -108,7 +109,7 @@ def table_to_json(table: MySqlTable) -> dict[str, Any]:
 
 
 def table_from_json(table: TableId, value: Mapping[str, Any]) -> MySqlTable:
-    """The definition that `table_to_json` wrote."""
+    """Read the definition that `table_to_json` wrote."""
     columns = tuple(MySqlColumn(**{**column, "labels": tuple(column.get("labels", ()))}) for column in value["columns"])
     return MySqlTable(table, columns, tuple(value.get("primary_key", ())), value["charset"], value.get("comment", ""))
 

@@ -1,4 +1,4 @@
-"""Names of tables as statements write them, and as the server knows them. Pure."""
+"""Names of tables as written in statements, and as known to the server. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _QUOTES = ("`", '"')
 
 
 def known_name(table: TableId, lower_case_table_names: int, known: Collection[TableId]) -> TableId:
-    """The name by which the server knows a table that a statement writes so; `known` are those it may be."""
+    """Return the server's name for a table as spelled in a statement; `known` are the possible ones."""
     if lower_case_table_names == 1:
         return TableId(table.database.lower(), table.table.lower())
     if lower_case_table_names == 2 and table not in known:
@@ -20,11 +20,11 @@ def known_name(table: TableId, lower_case_table_names: int, known: Collection[Ta
 
 
 def names_in(sql: str, database: str, tables: Iterable[TableId]) -> frozenset[TableId]:
-    """The tables that a statement may be about which is not understood: those whose name is in its text, in any case.
+    """Return tables that a statement which is not understood may concern: those whose name is in its text, in any case.
 
-    Too many does no harm, they are read and re-snapshotted; one too few would differ silently. So nothing is parsed: a
-    name counts wherever it stands, quoted or not, also in a comment or a string, as long as it is not a part of a
-    longer word. A table of another database than the statement's default one counts where that is named too.
+    Too many do no harm, as they are read and re-snapshotted; a missing one would differ silently. So nothing is parsed:
+    a name counts anywhere, quoted or not, also in a comment or a string, unless it is part of a longer word. A table of
+    another database than the statement's default counts if that database is named too.
     """
     text, default = sql.casefold(), database.casefold()
     near: dict[str, bool] = {default: True}
@@ -41,12 +41,12 @@ def names_in(sql: str, database: str, tables: Iterable[TableId]) -> frozenset[Ta
 
 
 def has_name(text: str, name: str) -> bool:
-    """Whether a name stands in a text, quoted or not and not as a part of a longer word; both are folded."""
+    """Return whether a name occurs in a text, quoted or not, but not as part of a longer word; both are folded."""
     return any(_stands(text, spelled) for spelled in {name, *(name.replace(quote, quote * 2) for quote in _QUOTES)})
 
 
 def _stands(text: str, name: str) -> bool:
-    """Whether a name is in the text, and its ends are no middle of a word."""
+    """Return whether a name occurs in the text at word boundaries."""
     at = text.find(name) if name else -1
     while at >= 0:
         end = at + len(name)

@@ -1,10 +1,10 @@
-"""Online schema changes: what the copy of a table that takes its place tells about the rows of both.
+"""Online schema changes: what the copy that replaces a table tells about the rows of both.
 
-gh-ost and pt-online-schema-change make a copy of the table, alter it while it is empty, fill it from the table (with
-INSERT IGNORE, whatever the session's sql_mode says) and swap the names. Only where the log shows all of this, and the
-copy's definition tells what became of every value, does the table keep its rows through the swap. The copy is marked
-while that holds: `copy` when it was made like the table, `filled` when a tool was seen that fills it; gh-ost writes its
-name into its statements, pt-online-schema-change makes triggers. A mark that is gone does not come back.
+gh-ost and pt-online-schema-change create a copy of the table, alter it while it is empty, fill it from the table (with
+INSERT IGNORE, whatever the session's sql_mode) and swap the names. Only if the log shows all of this, and the copy's
+definition determines every value, does the table keep its rows through the swap. The copy is marked while that holds:
+`copy` when it was created like the table, `filled` when a tool was seen filling it; gh-ost puts its name into its
+statements, pt-online-schema-change creates triggers. A removed mark does not come back.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ _MAY_LOSE_ROWS = re.compile(
     r"|COLLATE|CHARACTER|CHARSET|CHAR\s+SET|CONVERT|RENAME|UPDATE)\b",
     re.IGNORECASE,
 )
-"""Words of an ALTER that makes rows fail in the copy, or be equal to others; and ON UPDATE, which fills a column."""
+"""Words of an ALTER that can make rows fail in the copy, or equal to others; and ON UPDATE, which fills a column."""
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _COMPUTED = (DefaultKind.NOW, DefaultKind.EXPRESSION)
 
 
 def is_copy(table: TableId, of: TableId) -> bool:
-    """Whether a table has the name that a tool gives the copy of another one."""
+    """Return whether a table has the name that a tool gives to the copy of another one."""
     return table in _copy_names(of)
 
 
 def follow_copies(statement: Statement, sql: str, work: StatementWork) -> None:
-    """Mark what a statement says about copies of captured tables; after it was carried out."""
+    """Update the marks of copies of captured tables, after a statement was applied."""
     if not work.known.online_schema_changes:
         return
     match statement:
@@ -88,7 +88,7 @@ def follow_copies(statement: Statement, sql: str, work: StatementWork) -> None:
 
 
 def why_uncertain(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> list[str]:
-    """Why the rows of a copy that takes its table's place may be others than the table's, but for added columns."""
+    """Return why the rows of a copy may differ from those of the table it replaces, apart from added columns."""
     if work.mark(copy.id) != "filled":
         return ["the log does not show that the copy which took its place has the same rows"]
     reasons = []
@@ -106,7 +106,7 @@ def why_uncertain(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> lis
 
 
 def may_rename(old: MySqlTable, copy: MySqlTable, work: StatementWork) -> bool:
-    """Whether a column that only the copy has may hold the values of one that only the table has."""
+    """Return whether a column found only in the copy may hold the values of one found only in the table."""
     names = [{column.name.lower() for column in table.columns} for table in (old, copy)]
     return work.mark(copy.id) not in _OF_COPIES and bool(names[0] - names[1] and names[1] - names[0])
 
@@ -118,7 +118,7 @@ def _copy_names(table: TableId) -> Iterator[TableId]:
 
 
 def _originals(copy: TableId) -> Iterator[TableId]:
-    """The tables that a name may stand for a copy of."""
+    """Yield the tables that a name may be a copy of."""
     ending = next((ending for ending in _ENDINGS if copy.table.endswith(ending)), None)
     if ending is None:
         return
@@ -142,7 +142,7 @@ def _note_created(table: TableId, statement: CreateTableStatement, sql: str, wor
 
 
 def _is_certain(statement: AlterTableStatement, sql: str) -> bool:
-    """Whether the definition tells all that the statement does to the rows that a tool writes into the copy."""
+    """Return whether the definition covers the statement's whole effect on rows that a tool writes into the copy."""
     return not _MAY_LOSE_ROWS.search(sql) and all(map(_certain_clause, statement.clauses))
 
 
@@ -150,7 +150,7 @@ def _certain_clause(clause: Clause) -> bool:
     if isinstance(clause, ChangeColumnClause):
         same = clause.old_name.lower() == clause.column.name.lower()
         column = clause.column
-        return same and not column.generated and column.type.name not in _TEXTS  # that may get another collation
+        return same and not column.generated and column.type.name not in _TEXTS  # text may get another collation
     if isinstance(clause, AddColumnClause):
         column = clause.column
         if column.default is None:
@@ -160,7 +160,7 @@ def _certain_clause(clause: Clause) -> bool:
 
 
 def _moved_on(table: TableId, work: StatementWork) -> None:
-    """The table was changed in a way that the tool does not carry over to its copy."""
+    """Remove the marks of a table's copies, as the table was changed in a way that tools do not carry over."""
     if work.captures(table):
         for copy in _copy_names(table):
             work.remove_mark(copy, *_OF_COPIES)
@@ -175,7 +175,7 @@ def _trigger(sql: str, work: StatementWork) -> None:
 
 
 def _why_converted(old: MySqlColumn, new: MySqlColumn, work: StatementWork) -> str:
-    """Empty when every value stays what it is, and two values that differ go on to differ."""
+    """Return empty text when every value stays the same and distinct values stay distinct, else the reason."""
     boolean = work.known.tinyint1_as_boolean
     before, after = (data_type(column, tinyint1_as_boolean=boolean) for column in (old, new))
     shape_matters = old.type in ("float", "double") and (old.length, old.scale) != (new.length, new.scale)

@@ -1,6 +1,6 @@
-"""Tables that change their names: inside the captured tables, out of them, and into them. Swaps included.
+"""Renames of tables: within the captured tables, out of them, and into them. Including swaps.
 
-A statement's pairs are followed to the end before anything is judged: `RENAME TABLE a TO t, b TO a, t TO b` swaps two
+A statement's pairs are followed to the end before anything is decided: `RENAME TABLE a TO t, b TO a, t TO b` swaps two
 tables through a name that need not be captured.
 """
 
@@ -20,7 +20,7 @@ Pair = tuple[TableId, TableId]
 
 
 def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
-    """Carry out the pairs left to right. Raises UnsupportedChange when rows come in that were not followed."""
+    """Apply the pairs left to right. Raises UnsupportedChange for a table renamed in whose rows were not followed."""
     pairs = _without_temporary(pairs, work)
     finals = _finals(pairs)
     definitions = {origin: work.table(origin) for origin in finals}
@@ -51,8 +51,11 @@ def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
 
 
 def _without_temporary(pairs: Sequence[Pair], work: StatementWork) -> list[Pair]:
-    """The pairs that tables can have carried out. MariaDB logs those of temporary tables, too, which may have the name
-    of a table: to a name that is taken, or followed by one that renames the same table once more."""
+    """Return the pairs that permanent tables can have.
+
+    MariaDB also logs renames of temporary tables, which may have the name of a permanent one: these go to a name in
+    use, or are followed by another rename of the same table.
+    """
     kept: list[Pair] = []
     moved: dict[TableId, bool] = {}
 
@@ -71,12 +74,12 @@ def _without_temporary(pairs: Sequence[Pair], work: StatementWork) -> list[Pair]
 
 
 def _once_more(table: TableId, pairs: Sequence[Pair]) -> bool:
-    """Whether the pairs rename a table before they give another one its name."""
+    """Return whether the pairs rename a table before they give its name to another one."""
     return next((old == table for old, new in pairs if table in (old, new)), False)
 
 
 def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
-    """Where each table that is there at the start ends up."""
+    """Return the final name of each table that exists at the start."""
     origins: dict[TableId, TableId] = {}
     for old, new in pairs:
         origins[new] = origins.pop(old, old)
@@ -84,13 +87,13 @@ def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
 
 
 def _follow(table: TableId, finals: dict[TableId, TableId], work: StatementWork) -> TableId:
-    """The name that events of a captured table go by after the statement: the old one where it leaves the captured."""
+    """Return the name of a captured table in events after the statement: the old one if it is renamed away."""
     target = finals.get(table, table)
     return target if work.captures(target) else table
 
 
 def _judge(origin: TableId, target: TableId, replaced: bool, work: StatementWork) -> None:
-    """A table that leaves, or enters, the captured ones."""
+    """Handle a table that leaves or enters the captured ones."""
     if origin == target or work.captures(origin) == work.captures(target):
         return
     if work.captures(target):
@@ -108,7 +111,7 @@ def _comes_in(origin: TableId, target: TableId, work: StatementWork) -> bool:
 
 
 def _check_known(origin: TableId, target: TableId, work: StatementWork) -> None:
-    """Raises UnsupportedChange for a table that comes in and cannot be copied; notes one to be asked for."""
+    """Raise UnsupportedChange for a table renamed in that cannot be copied; record one with an unknown definition."""
     what = f"{origin}, which is not captured, was renamed to this captured table"
     if not work.known.copied(target):
         raise UnsupportedChange(
@@ -137,7 +140,7 @@ def _online_copy(
     definitions: dict[TableId, MySqlTable | None],
     work: StatementWork,
 ) -> MySqlTable | None:
-    """The copy that takes a captured table's place at the end of an online schema change; None when it is no such."""
+    """Return the copy that replaces a captured table at the end of an online schema change; None for other renames."""
     if not work.known.online_schema_changes or not work.captures(target) or definitions.get(target) is None:
         return None
     for origin, final in finals.items():
@@ -147,9 +150,9 @@ def _online_copy(
 
 
 def _take_over(old: MySqlTable | None, copy: MySqlTable | None, work: StatementWork) -> None:
-    """The copy's definition is the table's. Its rows are too, where that is certain; else they are re-snapshotted.
+    """Give the copy's definition to the table, and re-snapshot its rows unless they are certain.
 
-    Raises UnsupportedChange where they cannot be, and values would be lost.
+    Raises UnsupportedChange if they cannot be re-snapshotted and values would be lost.
     """
     if old is None or copy is None:
         return
@@ -172,7 +175,7 @@ def _emit_steps(
     definitions: dict[TableId, MySqlTable | None],
     work: StatementWork,
 ) -> None:
-    """The statement's own steps, of the tables that stay captured; through the same temporary names."""
+    """Emit the statement's own steps for tables that stay captured, using the same temporary names."""
     staying = {
         origin
         for origin, target in finals.items()

@@ -1,4 +1,4 @@
-"""A column as written, in a table with a default character set, to the column as the server keeps it. Pure.
+"""Resolves a written column, in a table with a default character set, to the column as stored by the server. Pure.
 
 Checked against `information_schema` of the real servers (tests/fixtures/ddl). Display widths are dropped, except that
 of TINYINT(1), as MySQL itself has done since 8.0.19: they say nothing about values.
@@ -22,16 +22,16 @@ LOB_BYTES = {
     for size, most in zip(_CLASSES, (*_LIMITS, 4294967295), strict=True)
     for family in ("text", "blob")
 }
-"""The most bytes a TEXT or BLOB type holds."""
+"""Maximum bytes of each TEXT or BLOB type."""
 _BINARY_TWIN = {"char": "binary", "varchar": "varbinary"}
 _LONGEST, _LONGEST_ON_MARIADB = 65535, 65532
-"""The most bytes of VARCHAR and VARBINARY; what is longer becomes a LOB where the session is not strict."""
+"""Maximum bytes of VARCHAR and VARBINARY; longer ones become a LOB in non-strict sessions."""
 _COMMENT_CHARS = 1024
-"""What a server keeps of a longer comment of a column, in sessions that are not strict."""
+"""Characters that a server keeps of a longer column comment, in non-strict sessions."""
 
 
 def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: DdlDialect) -> MySqlColumn:
-    """The column as the server keeps it in a table whose default character set is `table_charset`."""
+    """Return the column as the server stores it, in a table whose default character set is `table_charset`."""
     written = definition.type.charset or (charset_of(definition.collation) if definition.collation else None)
     column = _typed(definition.name, definition.type, written or table_charset, dialect)
     column = replace(
@@ -45,7 +45,7 @@ def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Dd
 
 
 def in_charset(column: MySqlColumn, charset: str, dialect: DdlDialect) -> MySqlColumn:
-    """The column after CONVERT TO CHARACTER SET: text keeps its room in characters, so it may take a wider type."""
+    """Return the column after CONVERT TO CHARACTER SET: text keeps its capacity in characters; its type may widen."""
     if column.charset in (None, "binary"):
         return column
     typed = _typed(column.name, TypeSpec(column.type, column.length, labels=column.labels), charset, dialect)
@@ -90,7 +90,7 @@ def _label(label: str | bytes, column: MySqlColumn) -> str:
 
 
 def _text(column: MySqlColumn, charset: str, dialect: DdlDialect) -> MySqlColumn:
-    """CHAR and VARCHAR in their character set; `binary` makes them BINARY, and what is too long becomes a LOB."""
+    """Resolve CHAR and VARCHAR in their character set; `binary` makes them BINARY, and too long ones become a LOB."""
     column = replace(column, charset=charset) if column.type in _BINARY_TWIN else column
     if column.charset == "binary":
         column = replace(column, type=_BINARY_TWIN[column.type], charset=None)
@@ -106,7 +106,7 @@ def _sized_lob(column: MySqlColumn, spec: TypeSpec, charset: str, dialect: DdlDi
     text = spec.name.endswith("text")
     family = "text" if text and charset != "binary" else "blob"
     name = spec.name[:-4] + family
-    # TEXT(n) and BLOB(n) stand for the smallest class with room for n; MariaDB takes 0 for "not given".
+    # TEXT(n) and BLOB(n) mean the smallest class with room for n; MariaDB reads 0 as "not given".
     if spec.length is not None and (spec.length > 0 or not dialect.mariadb):
         name = _lob(family, spec.length * (max_bytes(charset) if text else 1))
     return replace(column, type=name, length=None, charset=charset if family == "text" else None)

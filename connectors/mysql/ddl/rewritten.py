@@ -1,8 +1,8 @@
-"""Text that an ALTER may write otherwise in rows already there, without a trace in the log. Pure.
+"""Text of existing rows that an ALTER may change without a trace in the log. Pure.
 
-A sink sees text before and after, so it cannot tell: labels of ENUM and SET, addresses and UUIDs, and characters that a
-character set lacks, which servers without a strict sql_mode turn into `?`. Sinks keep text as Unicode, so the bytes
-that text of another character set becomes are others there, and the text that bytes become.
+A sink sees text before and after, so it cannot tell: labels of ENUM and SET, addresses and UUIDs, and characters
+missing from a character set, which servers without a strict sql_mode turn into `?`. Sinks store text as Unicode, so the
+conversion between bytes and text of another character set gives other results there.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _SPELLED = ("uuid", "inet4", "inet6")
 _WHOLE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8", "ascii")
 _NOT_ASCII = "swe7"
-"""The one character set that has letters in the place of some of ASCII's signs."""
+"""The only character set with letters in place of some of ASCII's signs."""
 _BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
 
 
 def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
-    """The change that may have altered values of a text column that stays text, in words; empty for none."""
+    """Return, in words, the change that may have altered values of a text column that stays text; empty for none."""
     for text, other in ((old, new), (new, old)):
         if is_bytes(other.type) and not is_bytes(text.type) and text.charset not in (None, *_UTF8, "binary"):
             return f"the bytes of the character set {text.charset}, which are not those of UTF-8,"
@@ -40,13 +40,13 @@ def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
 
 
 def cuts_blanks(old: MySqlColumn, new: MySqlColumn) -> bool:
-    """Whether blanks, tabs and line ends beyond the new length are cut in any sql_mode: where text is converted."""
+    """Return whether blanks, tabs and line ends beyond the new length are cut in any sql_mode: if text is converted."""
     same = (old.type, old.charset) == (new.type, new.charset)
     return not same and old.charset is not None and new.charset is not None
 
 
 def rewritten_by_session(old: MySqlColumn, new: MySqlColumn, dialect: DdlDialect) -> str:
-    """Why a setting of the session besides strict modes may have altered values of a column; empty for none."""
+    """Return why a session setting besides strict modes may have altered values of a column; empty for none."""
     if dialect.pads_char and old.type == "char" and new.type != "char":
         return f"PAD_CHAR_TO_FULL_LENGTH has filled up values of column {old.name}"
     moved = not dialect.mariadb and not dialect.fixed_zone and old.type == new.type == "timestamp"
@@ -56,7 +56,7 @@ def rewritten_by_session(old: MySqlColumn, new: MySqlColumn, dialect: DdlDialect
 
 
 def _keeps_labels(old: MySqlColumn, new: MySqlColumn) -> bool:
-    """Whether every label is there as it was spelled; of a SET also in the same order, as values show them so."""
+    """Return whether every label stays as spelled; in a SET also in the same order, which values show."""
     kept = tuple(label for label in new.labels if label in old.labels)
     return kept == old.labels if new.type == "set" else set(kept) == set(old.labels)
 

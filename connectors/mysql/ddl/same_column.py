@@ -1,4 +1,4 @@
-"""Clauses of one ALTER TABLE about a column that the statement adds, which MariaDB takes (MDEV-8960). Pure."""
+"""Merges clauses of one ALTER TABLE about a column that the statement adds, which MariaDB allows (MDEV-8960). Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from connectors.shared.ddl.statements import (
 
 
 def with_added_columns_defined(table: MySqlTable, clauses: Sequence[Clause]) -> tuple[Clause, ...]:
-    """The clauses with each added column in one: a MODIFY takes the place of its ADD, ALTER ... DEFAULT goes into it.
+    """Return the clauses with one per added column: a MODIFY replaces its ADD, ALTER ... DEFAULT is merged into it.
 
-    As `mysql_prepare_alter_table` of MariaDB's sql/sql_table.cc does: of a column that is modified, too, the default
-    of the MODIFY counts.
+    Follows `mysql_prepare_alter_table` of MariaDB's sql/sql_table.cc: if the column is also modified, the default of
+    the MODIFY counts.
     """
     dropped = {each.name.lower() for each in clauses if isinstance(each, DropColumnClause)}
     there = {column.name.lower() for column in table.columns} - dropped

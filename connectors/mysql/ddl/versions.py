@@ -1,6 +1,6 @@
-"""MariaDB's system-versioned tables: two columns of their own, also where none is declared, and a longer key.
+"""MariaDB's system-versioned tables: two columns of their own, even if none is declared, and a longer key.
 
-The log carries every version of a row, with these columns; `information_schema` hides them when they are not declared.
+The log has every version of a row, with these columns; `information_schema` hides them unless they are declared.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ ROW_VERSIONS = tuple(
 )
 """The columns of a system-versioned table that declares none."""
 NEVER = "2038-01-19 03:14:07.999999"
-"""The end of a version that holds still; rows that are there when the server begins to keep versions get it."""
+"""End of the current version; existing rows get it when the server begins to keep versions."""
 
 
 def declared_versions(table: MySqlTable) -> tuple[MySqlColumn, ...]:
-    """The columns that a table of MariaDB declares for its versions: all else that is computed may be NULL there."""
+    """Return the version columns that a MariaDB table declares: other computed columns are nullable there."""
     return tuple(column for column in table.columns if column.generated and not column.nullable)
 
 
 def by_transaction(table: MySqlTable) -> bool:
-    """Whether versions are told apart by ids of transactions, not by time; MariaDB logs such changes as statements."""
+    """Return whether versions are identified by transaction ids, not time; MariaDB logs those changes as statements."""
     return any(column.type == "bigint" for column in declared_versions(table))
 
 
 def with_own_versions(table: MySqlTable, statement: AlterTableStatement, *, captured: bool) -> AlterTableStatement:
-    """The statement, turning versioning on where it drops declared columns only: the server goes on with its own.
+    """Return the statement with versioning on if it only drops declared version columns: the server adds its own.
 
-    Raises UnsupportedChange where those of a captured table are ids of transactions.
+    Raises UnsupportedChange if those of a captured table are transaction ids.
     """
     dropped = {clause.name.lower() for clause in statement.clauses if isinstance(clause, DropColumnClause)}
     gone = any(column.name.lower() in dropped for column in declared_versions(table))
@@ -50,7 +50,7 @@ def with_own_versions(table: MySqlTable, statement: AlterTableStatement, *, capt
 
 
 def with_versions(table: MySqlTable, row_end: str | None) -> MySqlTable:
-    """The table as its rows are in the log; `row_end` is the declared column, None when the server adds its own."""
+    """Return the table as logged rows have it; `row_end` is the declared column, None when the server adds its own."""
     columns = table.columns if row_end is not None else (*table.columns, *ROW_VERSIONS)
     end = row_end or ROW_VERSIONS[1].name
     key = table.primary_key if end in table.primary_key else (*table.primary_key, end)
@@ -58,7 +58,7 @@ def with_versions(table: MySqlTable, row_end: str | None) -> MySqlTable:
 
 
 def without_versions(table: MySqlTable) -> MySqlTable:
-    """The table as it was declared, without the server's own columns."""
+    """Return the table as declared, without the server's own columns."""
     end = ROW_VERSIONS[1].name
     key = tuple(name for name in table.primary_key if name != end)
     return replace(table, columns=table.columns[:-2], primary_key=key)

@@ -1,4 +1,4 @@
-"""From a TABLE_MAP and the table's definition to a plan: one row of numbers per column that the row kernel follows."""
+"""Derives, from a TABLE_MAP and the table's definition, a plan: one record of numbers per column for the row kernel."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ Op = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The step for a column's bytes after the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
+    """The steps for a column's bytes after the kernel: `inflate`, `inet4`, `inet6`, or nothing; then the charset.
 
-    `charset` is that of text, which is converted to UTF-8, or checked where it is that already.
+    `charset` is the charset of text, which is converted to UTF-8, or validated if it is UTF-8 already.
     """
 
     step: str = ""
@@ -60,14 +60,14 @@ class RowPlan:
 
     Attributes:
         table: the definition it was made from.
-        schema: what the sink sees.
+        schema: the schema that the sink sees.
         arrow: Arrow schema of a block's rows.
-        numbers: ops.COLUMN[columns], what the kernel follows; places are zero. Hidden columns are at its end.
-        labels: int64[labels + 1], places in `text` of the labels of all ENUM and SET columns.
+        numbers: ops.COLUMN[columns], followed by the kernel; addresses are zero. Hidden columns are at its end.
+        labels: int64[labels + 1], offsets in `text` of the labels of all ENUM and SET columns.
         text: uint8, the labels in UTF-8.
         json_columns: number of binary JSON columns.
         raw: Arrow types of the kernel's own output, per column.
-        finish: what is left to do after it, per column; None where nothing is.
+        finish: remaining steps after the kernel, per column; None for none.
     """
 
     table: MySqlTable
@@ -90,12 +90,12 @@ def plan_table(
     tinyint1_as_boolean: bool = False,
     mariadb: bool = False,
 ) -> RowPlan:
-    """The plan for rows that `found` announces, of a table defined as `table`.
+    """Return the plan for rows announced by `found`, of a table defined as `table`.
 
     Args:
-        charsets: per column, the charset of its text; None where none is known, which is UTF-8, or it is no text.
+        charsets: per column, the charset of its text; None if unknown, which means UTF-8, or if it is not text.
         where: table and position, for errors.
-        mariadb: the log is MariaDB's, whose rows may have hidden columns at their end (`hidden_hashes`).
+        mariadb: the log is MariaDB's, whose rows may have hidden columns at their end (`hashes`).
 
     Raises:
         SchemaUnknown: the two do not fit: number of columns, a type, precision, sign or name.
@@ -133,7 +133,7 @@ def plan_table(
 
 
 def _operation(column: MySqlColumn, code: int, metadata: int, *, as_boolean: bool, where: str) -> Op:
-    """One row of the plan; labels and JSON ordinals are filled in by the caller."""
+    """Return one record of the plan; the caller adds labels and JSON ordinals."""
     if as_boolean:
         return _op(ops.BOOLEAN, 1, width=ops.BITS_OUT)
     if code == codes.INT24:
@@ -168,7 +168,7 @@ def _operation(column: MySqlColumn, code: int, metadata: int, *, as_boolean: boo
 
 
 def _sized(column: MySqlColumn, code: int, metadata: int) -> Op:
-    """Values with a length field in front."""
+    """Return the record of values with a preceding length field."""
     if code in (codes.VARCHAR, codes.VAR_STRING, codes.VARCHAR_COMPRESSED, codes.STRING):
         need = 2 if metadata > 255 else 1
     else:

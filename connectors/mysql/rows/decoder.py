@@ -1,7 +1,7 @@
-"""Binary log events to change blocks, columnar: two passes of kernels per buffer, Python only per table and block.
+"""Decodes binary log events to change blocks, columnar: two kernel passes per buffer, Python only per table and block.
 
-First pass (`kernels.table_maps`): list the rows events of captured tables. Second pass (`kernels.rows`): all rows
-events of one table into one arena, which becomes Arrow arrays without a copy.
+First pass (`kernels.table_maps`): list the rows events of captured tables. Second pass (`kernels.rows`): decode all
+rows events of one table into one arena, which becomes Arrow arrays without a copy.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _SAMPLE_ROWS = 512
 
 
 class Decoder:
-    """Decodes the buffers of one log in order; keeps what TABLE_MAP events said between buffers.
+    """Decodes the buffers of one log in order; keeps the content of TABLE_MAP events between buffers.
 
     Not thread-safe. The kernels compile on first use, once per machine: the result is cached on disk.
 
     Args:
         tables: current definitions of the captured tables; may change between two calls of `decode`.
-        captures: whether a table's rows are asked for; asked once per distinct TABLE_MAP.
-        count: told about values that were changed on purpose: `invalid-date-to-null shop.orders.shipped`.
-        rules: for values that a table can have in more than one way.
+        captures: whether a table's rows are wanted; called once per distinct TABLE_MAP.
+        count: receives values that were changed on purpose: `invalid-date-to-null shop.orders.shipped`.
+        rules: rules for single values.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Decoder:
         self._walk = Walk()
 
     def decode(self, buffer: ReceiveBuffer) -> Iterator[ChangeBlock]:
-        """The row changes of a buffer: blocks table by table, in log order inside a table.
+        """Yield the row changes of a buffer: table by table, in log order within a table.
 
         Raises:
             CorruptLog: an event's lengths do not add up, or rows of a table that was never announced.
@@ -106,7 +106,7 @@ class Decoder:
                 return
 
     def _sample(self, run: _RowsRun, size: int) -> tuple[ChangeBlock | None, bool]:
-        """Decode a first few events to learn how wide the columns are; a small run is finished with that."""
+        """Decode the first events to learn the width of the columns; a small run is complete after that."""
         slot, before = run.slot, run.slot.state.copy()
         last, size = run.first_events(_SAMPLE_BYTES, size)
         arena = slot.arena(size, exact=True, rows=_SAMPLE_ROWS)
@@ -160,17 +160,17 @@ class _RowsRun:
         self.buffer, self.slot, self.order, self.last = buffer, slot, order, last
 
     def where(self) -> str:
-        """Table and position, for errors."""
+        """Format table and position, for errors."""
         event = int(self.order[min(int(self.slot.state["event"][0]), self.last - 1)])
         return f"{self.slot.plan.table.id} at {self.buffer.where(event)}"
 
     def sizes(self, last: int) -> Any:
-        """Bytes of the events from the next one up to `last`."""
+        """Return the sizes of the events from the next one up to `last`."""
         events = self.order[int(self.slot.state["event"][0]) : last]
         return self.buffer.end[events] - self.buffer.start[events]
 
     def bytes_left(self, last: int | None = None) -> int:
-        """Bytes of log still to decode, up to entry `last`."""
+        """Return the bytes of log left to decode, up to entry `last`."""
         sizes = self.sizes(self.last if last is None else last)
         if len(sizes) == 0:
             return 0
@@ -179,7 +179,7 @@ class _RowsRun:
         return int(sizes.sum()) - (at - int(self.buffer.start[event]) if at else 0)
 
     def first_events(self, limit: int, size: int) -> tuple[int, int]:
-        """Entry up to which the next events have about `limit` bytes, and how many they have."""
+        """Return the entry up to which the next events have about `limit` bytes, and their actual size."""
         if size <= limit:
             return self.last, size
         ends = np.cumsum(self.sizes(self.last))

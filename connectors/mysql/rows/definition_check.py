@@ -1,4 +1,4 @@
-"""Whether rows that a TABLE_MAP announces are of the known definition: columns, types, sizes, signs, names. Pure."""
+"""Checks that announced rows fit the known definition: columns, types, sizes, signs, names. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _WIDTHS: dict[int, tuple[int, ...]] = {
     codes.SET: (1, 2, 3, 4, 8),
     **dict.fromkeys((codes.JSON, codes.GEOMETRY, codes.VECTOR, codes.BLOB_COMPRESSED), (1, 2, 3, 4)),
 }
-"""Bytes of the value, or of its length field, that a TABLE_MAP may announce."""
+"""Sizes of the value, or of its length field, that a TABLE_MAP may announce."""
 OTHER_DEFINITION = (
     "the definition kept for this table is not the one the log was written with; leave it out with tables.exclude "
     "until the log is read to its end, then take it in again, or start with a new state directory"
@@ -67,19 +67,22 @@ OTHER_DEFINITION = (
 
 
 HASH = "DB_ROW_HASH_"
-"""How the names of MariaDB's hidden columns for long unique keys begin; the log has names with all metadata only."""
+"""Name prefix of MariaDB's hidden columns for long unique keys; the log has names only with full metadata."""
 
 
 def hidden_hashes(found: TableMapEvent, columns: int) -> int:
-    """Hidden columns after the first `columns` of a MariaDB table: it keeps a BIGINT with a hash for each unique key
-    that is too long for an index (`UNIQUE (a_text)`), and logs it. 0 when what is there cannot be that."""
+    """Return the number of hidden columns after the first `columns` of a MariaDB table.
+
+    MariaDB keeps, and logs, a BIGINT with a hash for each unique key that is too long for an index (`UNIQUE (a_text)`).
+    Returns 0 when the further columns cannot be such hashes.
+    """
     types, names = found.types[columns:], found.names[columns:]
     hidden = all(code == codes.LONGLONG for code in types) and all(name.startswith(HASH) for name in names)
     return len(types) if hidden else 0
 
 
 def check_definition(table: MySqlTable, found: TableMapEvent, columns: int, where: str) -> None:
-    """Raise SchemaUnknown when rows of `columns` columns, as `found` announces them, are of another definition."""
+    """Raise SchemaUnknown when announced rows of `columns` columns have another definition."""
     if columns != len(table.columns):
         reason = f"rows have {columns} columns, the known definition has {len(table.columns)}"
         raise SchemaUnknown(reason, where=where, hint=OTHER_DEFINITION)
@@ -91,7 +94,7 @@ def check_definition(table: MySqlTable, found: TableMapEvent, columns: int, wher
 
 
 def _mismatch(column: MySqlColumn, found: TableMapEvent, index: int) -> str:
-    """Why the column cannot be what the log announces, empty when it can."""
+    """Return why the column cannot be the announced one, empty when it can."""
     code, metadata = found.types[index], found.metadata[index]
     if column.type not in _TYPES.get(code, frozenset()) and code != codes.TYPED_ARRAY:
         return f"rows have type code {code} there"

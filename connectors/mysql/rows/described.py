@@ -1,7 +1,7 @@
-"""A table definition out of a TABLE_MAP event alone, when the server runs with `binlog_row_metadata=FULL`.
+"""Derives a table definition from a TABLE_MAP event alone, if the server runs with `binlog_row_metadata=FULL`.
 
-For tables that nothing else defines: archived logs that begin after the table was made. Defaults and comments are not
-in the event; everything that rows need is. Field numbers: MySQL `libs/mysql/binlog/event/rows_event.h`
+For tables without any other definition: archived logs that begin after the table was created. The event lacks defaults
+and comments, but has everything that rows need. Field numbers: MySQL `libs/mysql/binlog/event/rows_event.h`
 (`Optional_metadata_field_type`); MariaDB 10.5 and later write the same.
 """
 
@@ -43,9 +43,9 @@ _BLOB_SIZES: Final = {1: "tiny", 2: "", 3: "medium", 4: "long"}
 
 
 def described(body: bytes, where: str) -> MySqlTable | None:
-    """The definition in a TABLE_MAP body (after the table id); None when it carries no column names.
+    """Return the definition in a TABLE_MAP body (after the table id); None when it has no column names.
 
-    Raises CorruptLog when lengths do not add up or a column has a type that is not known.
+    Raises CorruptLog when lengths do not add up or a column has an unknown type.
     """
     found = parse_table_map(body, where)
     if not found.names:
@@ -63,7 +63,7 @@ def described(body: bytes, where: str) -> MySqlTable | None:
 
 
 class _ColumnWalk:
-    """Walks the columns; label, geometry and dimension lists hold one entry per column of their kind, in order."""
+    """Iterates over the columns; lists of labels, geometries and dimensions have one entry per column of their kind."""
 
     def __init__(self, found: TableMapEvent) -> None:
         self._found = found
@@ -111,7 +111,7 @@ class _ColumnWalk:
 
 
 def _text(name: str, code: int, meta: int, charset: str | None, nullable: bool) -> MySqlColumn:
-    """Strings and blobs; those of the `binary` character set are bytes."""
+    """Return a string or blob column; those of the `binary` character set are bytes."""
     is_bytes = charset == "binary"
     charset = None if is_bytes else charset or "utf8mb4"
     if code in (codes.BLOB, codes.BLOB_COMPRESSED):
@@ -133,7 +133,7 @@ def _key(found: TableMapEvent) -> list[int]:
 
 
 def _label_lists(field: bytes) -> list[list[bytes]]:
-    """Per column: a count, then labels with their lengths."""
+    """Read, per column, a count, then labels with their lengths."""
     reader = codes.ByteReader(field)
     lists = []
     while reader.has_rest():

@@ -1,4 +1,4 @@
-"""Where the values of a table lie in a row image, for the kernels that walk many images at once."""
+"""The layout of a table's values in row images, for kernels that process many images at once."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from connectors.mysql.rows.addresses import address
 
 _PLACES_BYTES: Final = 32 << 10
 _IMAGE_BYTES: Final = 16 << 10
-"""Room for places, and bytes of images, of one batch: both are read again and again, so they are to stay in the first
-cache."""
+"""Bytes of offsets, and of images, of one batch: both are read repeatedly, so they should fit the first-level cache."""
 _MOST, _LEAST = 128, 8
-"""Images in a batch."""
+"""Maximum and minimum images in a batch."""
 _NEVER_SIZED: Final = frozenset({ops.BITS, ops.DECIMAL_TEXT, ops.ENUM, ops.SET})
-"""Operations that make variable length out of values of fixed size."""
+"""Operations that turn values of fixed size into values of variable length."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImagePlan:
-    """The plan by which row images are walked.
+    """The plan for walking row images.
 
     Attributes:
-        steps: ops.STEP[steps], the values of variable length and those that may be NULL.
+        steps: ops.STEP[steps], the values that have variable length or may be NULL.
         where: ops.WHERE[columns].
         required: uint8[(columns + 7) // 8], bits of the columns that are never NULL.
         rest: bytes after the last step.
@@ -44,9 +43,9 @@ class ImagePlan:
 
 
 def plan_image(numbers: Any, nullable: tuple[bool, ...]) -> ImagePlan:
-    """The plan for images whose values `numbers`, ops.COLUMN[columns], describes.
+    """Return the plan for images whose values are described by `numbers`, ops.COLUMN[columns].
 
-    nullable: per column, as the log says; where it does not say, every column may be NULL.
+    nullable: per column, from the log; without that, every column may be NULL.
     """
     steps: list[tuple[int, int, int, bool, int]] = []
     where: list[tuple[int, int, bool, bool]] = []
@@ -67,15 +66,15 @@ def plan_image(numbers: Any, nullable: tuple[bool, ...]) -> ImagePlan:
 
 
 class Walk:
-    """The memory that walking needs, one for all tables of a decoder."""
+    """The memory for walking images, shared by all tables of a decoder."""
 
     def __init__(self) -> None:
         self._record, self._goal = np.zeros(1, ops.IMAGE), np.zeros(1, ops.STATE)
         self._places = np.zeros(0, np.int64)
 
     def record(self, plan: ImagePlan) -> int:
-        """Address of an ops.IMAGE record; both stay valid until the next call."""
-        stride = plan.most + 8  # an odd number of cache lines, so that the places of one image do not share a set
+        """Return the address of an ops.IMAGE record; both stay valid until the next call."""
+        stride = plan.most + 8  # an odd number of cache lines, so that offsets of one image do not share a set
         if (len(plan.steps) + 1) * stride > len(self._places):
             self._places = np.zeros((len(plan.steps) + 1) * stride, np.int64)
         self._record[0] = (

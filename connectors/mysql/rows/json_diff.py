@@ -1,7 +1,8 @@
-"""Partial JSON updates: what PARTIAL_UPDATE_ROWS carries when `binlog_row_value_options = PARTIAL_JSON`.
+"""Partial JSON updates: the content of PARTIAL_UPDATE_ROWS with `binlog_row_value_options = PARTIAL_JSON`.
 
-A column's after image is then a list of diffs against its before image. One diff is an operation byte (0 replace,
-1 insert, 2 remove), a length-encoded path (`$.a."b c"[3]`) and, but for remove, a length-encoded binary JSON value.
+A column's after image is then a list of diffs against its before image. One diff is an operation byte (0 replace, 1
+insert, 2 remove), a length-encoded path (`$.a."b c"[3]`) and, except for remove, a length-encoded binary JSON value.
+
 Sources: `Json_diff_vector::read_binary` and `apply_json_diff` in MySQL's sql-common/json_diff.cc, json_path.cc.
 """
 
@@ -19,7 +20,7 @@ from connectors.mysql.rows.json_value import Tree, decode, key_order, tree_text
 
 
 class DiffKind(IntEnum):
-    """The kind of a diff; the numbers are the log's."""
+    """The kind of a diff; the numbers are those of the log."""
 
     REPLACE = 0
     INSERT = 1
@@ -47,7 +48,7 @@ class Diff:
 
 
 def apply_diffs_text(document: bytes, diffs: bytes) -> str:
-    """The JSON text after the diffs.
+    """Return the JSON text after applying the diffs.
 
     Args:
         document: the before image, binary JSON.
@@ -59,14 +60,14 @@ def apply_diffs_text(document: bytes, diffs: bytes) -> str:
 
 
 def edit_tree(tree: Tree, diffs: bytes) -> Tree:
-    """Apply diffs to a decoded document, in place; returns it. Raises CorruptLog, and then the tree is half changed."""
+    """Apply diffs to a decoded document in place; returns it. On CorruptLog the tree is left partly changed."""
     for diff in read_diffs(diffs):
         _apply(tree, diff)
     return tree
 
 
 def read_diffs(data: bytes) -> Iterator[Diff]:
-    """The diffs in the log's bytes. Raises CorruptLog."""
+    """Yield the diffs in the log's bytes. Raises CorruptLog."""
     at = 0
     while at < len(data):
         if data[at] > DiffKind.REMOVE:
@@ -85,7 +86,7 @@ def _corrupt(what: str) -> CorruptLog:
 
 
 def _sized(data: bytes, at: int) -> tuple[bytes, int]:
-    """Bytes after a length-encoded integer of the client protocol, and the offset after them."""
+    """Return the bytes after a length-encoded integer of the client protocol, and the offset after them."""
     first = data[at] if at < len(data) else 0xFF
     width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first, 0)
     if first in (0xFB, 0xFF) or at + 1 + width > len(data):
@@ -105,7 +106,7 @@ _LEG = re.compile(
 
 
 def parse_path(path: bytes) -> tuple[Leg, ...]:
-    """The legs of a path without wildcards, after its `$`. Raises CorruptLog."""
+    """Parse a path without wildcards into its legs after `$`. Raises CorruptLog."""
     try:
         text = path.decode()
         if not text.startswith("$"):
@@ -148,7 +149,7 @@ def _apply(tree: Tree, diff: Diff) -> None:
 
 
 def _seek(tree: Tree, path: Sequence[Leg]) -> Tree | None:
-    """The value at an exact path; None when it is not there."""
+    """Return the value at an exact path; None when it does not exist."""
     for leg in path:
         if isinstance(tree, dict) and isinstance(leg, str) and leg in tree:
             tree = tree[leg]
@@ -160,7 +161,7 @@ def _seek(tree: Tree, path: Sequence[Leg]) -> Tree | None:
 
 
 def _position(cell: Cell, size: int) -> int:
-    """Where the cell is in an array of that size, moved to the nearest end when it lies outside."""
+    """Return the position of the cell in an array of that size, clamped to the nearest end."""
     return max(size - 1 - cell.index, 0) if cell.from_last else min(cell.index, size)
 
 
@@ -193,7 +194,7 @@ def _apply_cell(elements: list[Tree], cell: Cell, diff: Diff) -> bool:
 
 
 def path_text(path: Sequence[Leg]) -> str:
-    """A path for messages: `$."a b"[0]`, member names always quoted."""
+    """Format a path for messages: `$."a b"[0]`, member names always quoted."""
     return "$" + "".join(
         f".{json.dumps(leg, ensure_ascii=False)}"
         if isinstance(leg, str)

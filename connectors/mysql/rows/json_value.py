@@ -1,7 +1,7 @@
-"""MySQL's binary JSON in plain Python: the slow, explaining twin of `kernels.json`, and the trees that diffs edit.
+"""MySQL's binary JSON in plain Python: the slow counterpart of `kernels.json` with error details, and trees for diffs.
 
-A tree is a dict (an object, keys in MySQL's order: by length in bytes, then by bytes), a list (an array) or a str: the
-finished text of a scalar. Format: MySQL's sql-common/json_binary.h, json_dom.cc.
+A tree is a dict (an object, keys in MySQL's order: by length in bytes, then by bytes), a list (an array) or a str (the
+final text of a scalar). Format: MySQL's sql-common/json_binary.h, json_dom.cc.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ _WORD_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def json_text_slow(data: bytes) -> str:
-    """The text MySQL shows for a binary JSON document; zero bytes are `null`. Raises CorruptLog with the reason."""
+    """Return the text that MySQL shows for a binary JSON document; zero bytes are `null`.
+
+    Raises CorruptLog with the reason.
+    """
     return tree_text(decode(data))
 
 
 def decode(data: bytes) -> Tree:
-    """The tree of a binary JSON document. Raises CorruptLog with the reason and the offset."""
+    """Decode a binary JSON document to a tree. Raises CorruptLog with the reason and the offset."""
     if not data:
         return "null"
     return _value(data[0], memoryview(data)[1:], 0, _Limits(len(data)))
 
 
 def tree_text(tree: Tree) -> str:
-    """The text of a tree, spaced as MySQL does: `{"a": 1, "b": [1, 2]}`."""
+    """Format a tree, spaced like MySQL does: `{"a": 1, "b": [1, 2]}`."""
     if isinstance(tree, str):
         return tree
     if isinstance(tree, list):
@@ -45,18 +48,18 @@ def tree_text(tree: Tree) -> str:
 
 
 def quote(text: str) -> str:
-    """A JSON string with the escapes MySQL writes: quote, backslash and control characters only."""
+    """Quote a JSON string with MySQL's escapes: quote, backslash and control characters only."""
     return f'"{text.translate(_ESCAPES)}"'
 
 
 def key_order(key: str) -> tuple[int, bytes]:
-    """Sort key of an object's members."""
+    """Return the sort key of an object's member."""
     name = key.encode()
     return len(name), name
 
 
 def double_text(value: float) -> str:
-    """A double as MySQL's JSON prints it (`my_gcvt` in strings/dtoa.cc, and `.0` after a whole number)."""
+    """Format a double like MySQL's JSON (`my_gcvt` in strings/dtoa.cc, with `.0` after a whole number)."""
     sign, digits, exponent = _shortest(value)
     count = len(digits)
     point = count + exponent
@@ -70,7 +73,7 @@ def double_text(value: float) -> str:
 
 
 def _shortest(value: float) -> tuple[str, str, int]:
-    """Sign, digits without outer zeros, and exponent of the shortest decimal that reads back as the double."""
+    """Return sign, digits without outer zeros, and exponent of the shortest decimal that reads back as the double."""
     text = repr(value)
     sign = "-" if text.startswith("-") else ""
     mantissa, _, exponent = text.removeprefix("-").partition("e")
@@ -84,7 +87,7 @@ def _shortest(value: float) -> tuple[str, str, int]:
 
 @dataclass(slots=True)
 class _Limits:
-    """Bounds that a sound document keeps: its values share no bytes, and it is at most `MAX_DEPTH` deep."""
+    """Limits of a valid document: its values share no bytes, and it is at most `MAX_DEPTH` deep."""
 
     bytes_left: int
     depth: int = 0
@@ -100,7 +103,7 @@ def _corrupt(what: str, at: int) -> CorruptLog:
 
 
 def _value(kind: int, data: memoryview, at: int, limits: _Limits) -> Tree:
-    """The value of a type code whose bytes start at `data[at]` and may reach to its end."""
+    """Return the value of a type code whose bytes start at `data[at]` and may reach to its end."""
     if kind <= 3:
         if limits.depth >= MAX_DEPTH:
             raise _corrupt(f"more than {MAX_DEPTH} nested levels", at)
@@ -139,7 +142,7 @@ def _number(value: int | float, at: int) -> str:
 
 
 def _sized(data: memoryview, at: int, limits: _Limits) -> bytes:
-    """The bytes after a length of 7 bits per byte, lowest first."""
+    """Return the bytes after a length of 7 bits per byte, lowest first."""
     length = 0
     for i in range(5):
         byte = int(_unpack("<B", data, at + i))
@@ -192,7 +195,7 @@ def _key(data: memoryview, form: str, entry: int, limits: _Limits) -> str:
 
 
 def _opaque(kind: int, data: bytes, at: int) -> str:
-    """A SQL value that JSON has no type for; `kind` is its field type code."""
+    """Format an SQL value without a JSON type; `kind` is its field type code."""
     if kind == 246:
         return _decimal(data, at)
     if kind in (7, 10, 11, 12):
@@ -220,7 +223,7 @@ def _temporal(kind: int, data: bytes, at: int) -> str:
 
 
 def _decimal(data: bytes, at: int) -> str:
-    """Precision, scale, then MySQL's decimal in words of nine digits (strings/decimal.cc)."""
+    """Format a decimal: precision, scale, then MySQL's decimal in words of nine digits (strings/decimal.cc)."""
     precision, scale = (data[0], data[1]) if len(data) > 2 else (0, 0)
     if precision == 0 or precision > 81 or scale > precision:
         raise _corrupt(f"a decimal of precision {precision} and scale {scale}", at)

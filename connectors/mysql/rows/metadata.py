@@ -1,4 +1,4 @@
-"""Metadata columns of rows: where in the log they are, which server and which transaction wrote them."""
+"""Metadata columns of rows: their position in the log, and the server and transaction that wrote them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.server.positions import LogPosition
 
 NAMES = ("binlog_file", "binlog_pos", "server_id", "gtid")
-"""What `metadata.list` can name besides what every source has."""
+"""Names for `metadata.list` besides those of every source."""
 
 FILE, BEGIN = "log_file", "binlog_begin"
-"""What sinks can ask for besides: the log file, and where a row's event begins in it (`binlog_pos` is where it ends).
-Of rows of the copy, which have none of the others, they are the place at which they were read."""
+"""Metadata for sinks only: the log file, and where a row's event begins in it. `binlog_pos` is where it ends.
+
+Rows of the snapshot have no other metadata of the log; these two then name the position at which the row was read.
+"""
 _CHECKSUM_BYTES = 4
 
 _POSITION = (1 << 40) - 1
@@ -29,12 +31,12 @@ _SERVER_ID = 5  # of an event's header
 
 
 def shown_by_log(wanted: Collection[str]) -> tuple[str, ...]:
-    """Wanted names that are columns of the log, in order."""
+    """Return the wanted names that are columns of the log, sorted."""
     return tuple(sorted({*wanted} & {*NAMES, FILE, BEGIN}))
 
 
 def copied_at(place: LogPosition) -> Callable[[str, pa.Array], pa.Array]:
-    """The metadata of rows that were read at this place."""
+    """Return a function for the metadata columns of rows that were read at this position."""
 
     def column(name: str, sequence: pa.Array) -> pa.Array:
         kind = pa.int64() if name in ("binlog_pos", "server_id", BEGIN) else pa.string()
@@ -45,9 +47,9 @@ def copied_at(place: LogPosition) -> Callable[[str, pa.Array], pa.Array]:
 
 
 class LogMetadata:
-    """Gives the blocks of one range of the log their metadata. One object per range, its buffers in order.
+    """Adds metadata to the blocks of one range of the log. One object per range, its buffers in order.
 
-    `wanted` are the names of `metadata.list`: what nobody asks for is not looked at.
+    `wanted` are the names of `metadata.list`; nothing else is computed.
     """
 
     def __init__(self, wanted: Collection[str]) -> None:
@@ -58,7 +60,7 @@ class LogMetadata:
     def blocks(
         self, buffer: ReceiveBuffer, decode: Callable[[ReceiveBuffer], Iterator[ChangeBlock]]
     ) -> Iterator[ChangeBlock]:
-        """The buffer's blocks. A transaction may have begun in a buffer before."""
+        """Yield the buffer's blocks with metadata. A transaction may have begun in an earlier buffer."""
         if not self._wanted:
             yield from decode(buffer)
             return
@@ -70,14 +72,14 @@ class LogMetadata:
 
 
 class _Places:
-    """One buffer. What is asked for is computed then; a block may have lost rows by that time."""
+    """Metadata of one buffer, computed on demand; a block may have lost rows by that time."""
 
     def __init__(self, buffer: ReceiveBuffer, gtid: str) -> None:
         self._buffer, self._before = buffer, gtid
 
     @cached_property
     def transactions(self) -> npt.NDArray[np.int64]:
-        """The GTID events, by number."""
+        """The indexes of the GTID events."""
         return np.flatnonzero(np.isin(self._buffer.type, sorted(events.GTID_TYPES)))
 
     @cached_property
@@ -87,7 +89,7 @@ class _Places:
 
     @cached_property
     def _begins(self) -> npt.NDArray[np.int64]:
-        """Where each event begins: those of a compressed transaction where the event begins that holds them."""
+        """Begin of each event; an event of a compressed transaction has the begin of the event that contains it."""
         buffer = self._buffer
         ends = buffer.end_position
         sizes = buffer.end - buffer.start + (_CHECKSUM_BYTES if buffer.checksum else 0)
@@ -97,7 +99,7 @@ class _Places:
         return np.asarray(np.where(alone, ends - sizes, before), np.int64)
 
     def column(self, name: str, sequence: pa.Array) -> pa.Array:
-        """The values of a metadata column for rows of these sequences."""
+        """Return the values of a metadata column for rows with these sequences."""
         positions = sequence.to_numpy() & _POSITION
         if name in ("binlog_file", FILE):
             return pa.repeat(pa.scalar(self._buffer.file, pa.string()), len(positions))

@@ -1,4 +1,4 @@
-"""Meanings of a row kernel's return codes for the user."""
+"""Converts a row kernel's return codes to errors for the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROW_IMAGE = f"on the source: SET GLOBAL binlog_row_image=FULL, reconnect its se
 
 
 def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> CdcError:
-    """The error for a code that `decode_rows` returned. `fault` is an ops.FAULT record."""
+    """Return the error for a code returned by `decode_rows`. `fault` is an ops.FAULT record."""
     event, column, value = (int(number) for number in fault)
     where = f"{plan.table.id} at {buffer.where(event)}"
     name = plan.table.columns[column].name if column >= 0 else ""
@@ -60,7 +60,7 @@ def _partial_image(event: bytes, plan: RowPlan, where: str) -> UnsupportedChange
 
 
 def _missing(event: bytes) -> set[int]:
-    """The columns that an image of a rows event lacks; its layout: `kernels.rows_event`."""
+    """Return the columns missing from an image of a rows event; its layout: `kernels.rows_event`."""
     at = _BODY + (int.from_bytes(event[_BODY : _BODY + 2], "little") if event[4] >= _VERSION_2 else 0)
     count, at = (event[at], at + 1) if event[at] < 251 else (int.from_bytes(event[at + 1 : at + 3], "little"), at + 3)
     size = (count + 7) // 8
@@ -69,14 +69,14 @@ def _missing(event: bytes) -> set[int]:
 
 
 def invalid_vector(column: str, where: str, more: str = "") -> UnsupportedChange:
-    """A VECTOR of bytes that are no floats: an ALTER without a strict sql_mode makes one of whatever was there."""
+    """Return the error for a VECTOR whose bytes are not floats: an ALTER without a strict sql_mode can create one."""
     message = f"column {column} holds a VECTOR whose length is no multiple of 4 bytes, so it is none of floats"
     hint = f"on the source: correct or delete the rows WHERE LENGTH({column}) % 4 <> 0{more}"
     return UnsupportedChange(message, where=where, hint=hint)
 
 
 def date_text(op: int, data: bytes) -> str:
-    """How MySQL shows the invalid date at the start of `data`."""
+    """Format the invalid date at the start of `data` like MySQL does."""
     if op == ops.DATE:
         value = int.from_bytes(data[:3], "little")
         return f"{value >> 9:04}-{value >> 5 & 15:02}-{value & 31:02}"

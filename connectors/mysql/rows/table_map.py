@@ -1,4 +1,4 @@
-"""TABLE_MAP events: which table the following rows belong to and how its columns lie in a row image.
+"""TABLE_MAP events: the table of the following rows, and the layout of its columns in a row image.
 
 Format: MySQL `libs/mysql/binlog/event/rows_event.h` (Table_map_event) and `sql/log_event.cc`
 (`Table_map_log_event::init_metadata_fields`); MariaDB writes the same, without the fields it does not know.
@@ -70,15 +70,15 @@ class TableMapEvent:
 
     Attributes:
         table: database and table name.
-        types: one type code per column; ENUM and SET already told from STRING.
-        metadata: one number per column, 0 where the type has none. STRING: maximum length in bytes. ENUM, SET: bytes of
-            a value. DECIMAL: precision * 256 + scale. BIT: number of bits. Others: the bytes read little-endian.
-        unsigned: per column, None when the event does not say (MySQL says since 8.0, MariaDB with
-            `binlog_row_metadata`) or the column is no number.
-        collations: collation id per text column, None for others or when the event does not say.
-        names: column names (`binlog_row_metadata=FULL`), empty when the event does not say.
+        types: one type code per column; ENUM and SET already distinguished from STRING.
+        metadata: one number per column, 0 for types without. STRING: maximum length in bytes. ENUM, SET: bytes of a
+            value. DECIMAL: precision * 256 + scale. BIT: number of bits. Others: the bytes read little-endian.
+        unsigned: per column, None when the event lacks it (MySQL has it since 8.0, MariaDB with `binlog_row_metadata`)
+            or the column is not a number.
+        collations: collation id per text column, None for others or when the event lacks it.
+        names: column names (`binlog_row_metadata=FULL`), empty when the event lacks them.
         nullable: per column.
-        optional: the other optional metadata fields by number, not read; see `described`.
+        optional: the other optional metadata fields by number, unparsed; see `described`.
     """
 
     table: TableId
@@ -92,24 +92,24 @@ class TableMapEvent:
 
 
 class ByteReader:
-    """Reads a byte string front to back; a read after the end raises IndexError."""
+    """Reads a byte string front to back; a read past the end raises IndexError."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def read(self, count: int) -> bytes:
-        """The next `count` bytes."""
+        """Read the next `count` bytes."""
         if count < 0 or self.at + count > len(self.data):
             raise IndexError(f"{count} bytes wanted at {self.at} of {len(self.data)}")
         self.at += count
         return self.data[self.at - count : self.at]
 
     def byte(self) -> int:
-        """The next byte as a number."""
+        """Read the next byte as a number."""
         return self.read(1)[0]
 
     def packed(self) -> int:
-        """A length-encoded integer."""
+        """Read a length-encoded integer."""
         first = self.byte()
         if first < 251:
             return first
@@ -118,12 +118,12 @@ class ByteReader:
         return int.from_bytes(self.read({252: 2, 253: 3, 254: 8}[first]), "little")
 
     def has_rest(self) -> bool:
-        """Whether bytes are left."""
+        """Return whether bytes are left."""
         return self.at < len(self.data)
 
 
 def parse_table_map(body: bytes, where: str) -> TableMapEvent:
-    """Read a TABLE_MAP event's body, from after the 6-byte table id to its end without checksum.
+    """Parse a TABLE_MAP event's body, from after the 6-byte table id to its end without checksum.
 
     Raises CorruptLog, with `where`, when lengths do not add up.
     """
@@ -138,7 +138,7 @@ def parse_table_map(body: bytes, where: str) -> TableMapEvent:
 
 
 def table_name(body: bytes) -> TableId:
-    """Only the table's name. Raises IndexError or UnicodeDecodeError when the event is cut short."""
+    """Parse only the table's name. Raises IndexError or UnicodeDecodeError when the event is truncated."""
     reader = ByteReader(body)
     reader.read(2)
     database = reader.read(reader.byte()).decode()
@@ -195,7 +195,7 @@ def _metadata(code: int, fields: ByteReader) -> tuple[int, int]:
 
 
 def _string_metadata(real_type: int, length: int) -> tuple[int, int]:
-    """CHAR, ENUM and SET: the real type, whose bits 4 and 5 are inverted bits 8 and 9 of a length above 255."""
+    """Decode the type of CHAR, ENUM and SET: bits 4 and 5 are inverted bits 8 and 9 of a length above 255."""
     if real_type & 0x30 != 0x30:
         return real_type | 0x30, length | ((real_type & 0x30) ^ 0x30) << 4
     return real_type, length
@@ -214,16 +214,16 @@ def _signedness(types: tuple[int, ...], field: bytes | None) -> tuple[bool | Non
     signs: list[bool | None] = [None] * len(types)
     if field is not None and len(field) == (len(numeric) + 7) // 8:
         for bit, index in enumerate(numeric):
-            if types[index] != YEAR:  # it has a bit, set on both servers, and no sign
+            if types[index] != YEAR:  # YEAR has a bit, set on both servers, but no sign
                 signs[index] = bool(field[bit >> 3] << (bit & 7) & 0x80)
     return tuple(signs)
 
 
 def _collations(types: tuple[int, ...], optional: dict[int, bytes]) -> tuple[int | None, ...]:
-    """Collations of text columns; all None when the event does not say, or not clearly.
+    """Return the collations of text columns; all None when the event lacks them or is ambiguous.
 
-    Text columns are counted, and MariaDB counts GEOMETRY among them, as binary, while MySQL does not. Both ways are
-    read, and what they agree on counts; where they do not, the table's definition has to tell.
+    Text columns are counted, and MariaDB counts GEOMETRY among them, as binary, while MySQL does not. Both
+    interpretations are tried, and only common results are used; for the others the table's definition decides.
     """
     plain = [index for index, code in enumerate(types) if code in _TEXT]
     with_geometry = [index for index, code in enumerate(types) if code in _TEXT or code == GEOMETRY]
@@ -237,7 +237,7 @@ def _collations(types: tuple[int, ...], optional: dict[int, bytes]) -> tuple[int
 
 
 def _text_collations(text: list[int], optional: dict[int, bytes]) -> dict[int, int] | None:
-    """Collation by column index when these columns are the ones counted; None when that does not fit the event."""
+    """Return the collation by column index if these columns are the counted ones; None if that does not fit."""
     if (field := optional.get(_COLUMN_CHARSET)) is not None:
         ids = packed_numbers(field)
         return dict(zip(text, ids, strict=True)) if len(ids) == len(text) else None
@@ -252,7 +252,7 @@ def _text_collations(text: list[int], optional: dict[int, bytes]) -> dict[int, i
 
 
 def packed_numbers(field: bytes) -> list[int]:
-    """Length-encoded integers, one after the other."""
+    """Read consecutive length-encoded integers."""
     reader = ByteReader(field)
     values = []
     while reader.has_rest():

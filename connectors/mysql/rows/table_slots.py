@@ -1,4 +1,4 @@
-"""The decoder's knowledge about the tables of a log: announcements seen, and per table its plan and statistics."""
+"""The decoder's knowledge of the tables of a log: the TABLE_MAPs seen, and per table its plan and statistics."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from connectors.mysql.table import MySqlTable
 
 _BLOCK_BYTES = 64 << 20
 _BODY = 25
-"""Bytes of a TABLE_MAP event before what stays the same: header and table id."""
+"""Bytes of a TABLE_MAP event before its constant part: header and table id."""
 
 
 class Slot:
     """One table in one storage layout.
 
     Attributes:
-        plan: how its rows are read.
-        image: where the values lie in them.
-        state: ops.STATE[1], where the kernel stands; sequence and row number live on between buffers.
+        plan: how its rows are decoded.
+        image: the layout of its values in row images.
+        state: ops.STATE[1], the kernel's state; sequence and row number persist between buffers.
         averages: bytes per row of variable-length columns; None until rows were seen.
     """
 
@@ -47,7 +47,7 @@ class Slot:
         self.use(plan)
 
     def use(self, plan: RowPlan) -> None:
-        """Read rows with this plan from here on."""
+        """Decode rows with this plan from here on."""
         self.plan = plan
         self.image = plan_image(plan.numbers, self.found.nullable)
         self.averages: Any = None
@@ -56,7 +56,7 @@ class Slot:
         self.pending = np.zeros(2 * len(plan.numbers) + 1, np.int64)
 
     def arena(self, size: int, *, exact: bool, rows: int = 0) -> Arena:
-        """Room for rows that come from `size` bytes of log; `exact` means for the worst case."""
+        """Create an arena for rows from `size` bytes of log; `exact` means for the worst case."""
         most = size // ((len(self.plan.numbers) + 7) >> 3) + 2
         if exact or self.averages is None:
             unknown = np.full(len(self.plan.numbers), -1.0)
@@ -65,7 +65,7 @@ class Slot:
         return Arena(self.plan, min(most, expected), size, self.averages)
 
     def learn(self, arena: Arena, rows: int, size: int) -> None:
-        """Note how much room `rows` rows from `size` bytes of log took."""
+        """Record the space taken by `rows` rows from `size` bytes of log."""
         seen = arena.averages(rows)
         self.averages = seen if self.averages is None else np.maximum(seen, self.averages * 0.9)
         self.bytes_per_row = max(size / rows, 1.0)
@@ -83,7 +83,7 @@ class Groups:
 
 
 class TableSlots:
-    """Finds the slot of every rows event; see `Decoder` for the arguments."""
+    """Finds the slot of each rows event; see `Decoder` for the arguments."""
 
     def __init__(
         self, tables: Mapping[TableId, MySqlTable], *, captures: Callable[[TableId], bool], tinyint1_as_boolean: bool
@@ -98,10 +98,10 @@ class TableSlots:
         self._used = 0
         self._ids = np.full(1024, -1, ops.IDS)
         self._epoch = 0
-        self._mariadb = False  # what is decoded begins with a transaction, and its first event tells
+        self._mariadb = False  # set by the first event of a transaction, with which decoding begins
 
     def group(self, buffer: ReceiveBuffer) -> Groups:
-        """Rows events of captured tables, sorted by slot. Raises as `Decoder.decode`."""
+        """Group rows events of captured tables by slot. Raises as `Decoder.decode`."""
         events, slots = np.empty(len(buffer), np.int64), np.empty(len(buffer), np.int64)
         self._mariadb = self._mariadb or bool(np.any(buffer.type == MARIADB_GTID))
         found = self._scan(buffer, events, slots)
@@ -146,7 +146,7 @@ class TableSlots:
                 raise CorruptLog(what, where=buffer.where(event), hint="start from the beginning of a transaction")
 
     def _learn(self, buffer: ReceiveBuffer, event: int) -> None:
-        """Take in a TABLE_MAP that was not seen before."""
+        """Register a new TABLE_MAP."""
         start, end = int(buffer.start[event]) + _BODY, int(buffer.end[event])
         body = buffer.data[start:end].tobytes()
         try:
@@ -179,13 +179,13 @@ class TableSlots:
         )  # fmt: skip
 
     def _refresh(self, slot: Slot, buffer: ReceiveBuffer, event: int) -> None:
-        """Plan again when the table was redefined since the slot was made."""
+        """Renew the plan if the table was redefined since the slot was made."""
         table = self._tables.get(slot.found.table)
         if table is not slot.plan.table and table != slot.plan.table:
             slot.use(self._plan(slot.found, buffer, event))
 
     def _remember(self, body: bytes, slot: int) -> None:
-        """Enter an announcement among the known ones."""
+        """Add a TABLE_MAP to the known ones."""
         size, entry = len(body), self._entries
         if self._used + size > len(self._texts):
             self._texts = _longer(self._texts, self._used + size)
@@ -201,7 +201,7 @@ class TableSlots:
         self._used += size
 
     def _more_ids(self) -> None:
-        """Four times the room for table ids of one statement."""
+        """Quadruple the space for table ids of one statement."""
         old = self._ids[self._ids["epoch"] == self._epoch]
         self._ids = np.full(4 * len(self._ids), -1, ops.IDS)
         for number, epoch, entry in old.tolist():
@@ -209,14 +209,14 @@ class TableSlots:
 
 
 def _longer(array: Any, size: int) -> Any:
-    """A copy with room for `size` at least, twice as long at least."""
+    """Return a copy with space for at least `size` entries, and at least twice as long."""
     longer = np.zeros(max(2 * len(array), size), array.dtype)
     longer[: len(array)] = array
     return longer
 
 
 def _charsets(table: MySqlTable, found: TableMapEvent) -> list[str | None]:
-    """Per column the charset of its text, None where none is known; the log's own counts before the definition's."""
+    """Return the charset of each column's text, None if unknown; that of the log takes precedence."""
     names = []
     for column, collation in zip(table.columns, found.collations, strict=False):
         name = (None if collation is None else charset_of(collation)) or column.charset

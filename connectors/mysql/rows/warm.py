@@ -1,4 +1,4 @@
-"""Loads the decoder's kernels by decoding a log of two rows; compiles them where no cached code fits this machine."""
+"""Loads the decoder's kernels by decoding a log of two rows; compiles them if no cached code fits this machine."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _POST_HEADERS = {events.QUERY: 13, events.TABLE_MAP: 8, events.WRITE_ROWS_V2: 10
 
 
 def warm_kernels() -> int:
-    """Index and decode; returns the rows seen, two. Executor and stream reader; a repeat costs nothing."""
+    """Index and decode two rows; returns their number. Executor and stream reader; a repeat is free."""
     decoder = Decoder({_TABLE: MySqlTable(_TABLE, _COLUMNS)}, captures=_TABLE.__eq__, count=lambda reason, number: None)
     return sum(len(block) for buffer in indexed() for block in decoder.decode(buffer))
 
 
 def indexed() -> Iterator[ReceiveBuffer]:
-    """The log's events, and their transactions: what is done with a log before its rows are read."""
+    """Index the log's events and transactions, as before reading its rows."""
     log = np.frombuffer(bytearray(_log()), np.uint8)
     for buffer in Indexer(framing.FILE, "warm.000001", len(events.MAGIC)).buffers(log, len(log), len(events.MAGIC)):
         gtid_runs(buffer, 0, len(buffer))
@@ -37,7 +37,7 @@ def indexed() -> Iterator[ReceiveBuffer]:
 
 
 def _log() -> bytes:
-    """Format description, GTID, BEGIN, TABLE_MAP, WRITE_ROWS and XID, with checksums."""
+    """Build a log of format description, GTID, BEGIN, TABLE_MAP, WRITE_ROWS and XID, with checksums."""
     lengths = bytes(_POST_HEADERS.get(kind, 0) for kind in range(1, events.GTID_TAGGED + 1))
     table_id = (7).to_bytes(6, "little")
     names = b"".join(bytes([len(name)]) + name + b"\0" for name in (b"warm", b"up"))

@@ -1,1 +1,1 @@
-"""Table definitions and their history: what holds where in the log."""
+"""Table definitions and their history along the log."""

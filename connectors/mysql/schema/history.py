@@ -1,7 +1,7 @@
 """The schema history: every definition and schema change of a pipeline's source, in log order, in one file.
 
-`schemas.jsonl` in the connector's state folder is JSON lines. The first names the format and a generation, which a cut
-raises, so that readers notice. Every other line is an entry:
+`schemas.jsonl` in the connector's state folder is JSON lines. The first line has the format and a generation, which
+increases with each truncation, so that readers notice. Every other line is an entry:
 
     {"entry": 0, "at": {"file": "binlog.000002", "pos": 4711, "begin": 4600, "ms": 1795230361559, "server_id": 1,
                         "gtid": "..."}, "sql": "ALTER TABLE ...",
@@ -10,9 +10,9 @@ raises, so that readers notice. Every other line is an entry:
      "uncertain": [["shop", "orders", "column n: ...", true], ...],
      "links": [[["shop", "orders"], ["shop", "lines"], ["id"], "CASCADE", ""], ...]}
 
-An offset says how many entries count; what comes after them was written by a run that crashed and is cut off. One
-process writes, others read while it does. A torn last line is what a crash leaves: readers overlook it, the writer cuts
-it. Every append is on disk (fsync) when it returns.
+An offset says how many entries count; later ones were written by a run that crashed and are cut off. One process
+writes, others read concurrently. A torn last line is left by a crash: readers ignore it, the writer removes it. Every
+append is on disk (fsync) when it returns.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class SchemaEntry:
     """One step of the history.
 
     Attributes:
-        at: where in the log: `file`, and `pos` after the statement; of a statement of the log also where it begins,
-            when and by which server and transaction it was written. Empty for what was read at the start.
+        at: position in the log: `file`, and `pos` after the statement; for a logged statement also where it begins, and
+            when and by which server and transaction it was written. Empty for definitions read at the start.
         changes: for the sink, of captured tables.
-        delta: definitions and names that are new or gone.
+        delta: definitions and names that were added or removed.
         sql: the statement; empty for definitions read from the server.
     """
 
@@ -53,12 +53,12 @@ class SchemaEntry:
 
     @classmethod
     def of(cls, result: DdlResult, at: Mapping[str, Any], sql: str = "") -> SchemaEntry:
-        """The entry for what a statement did."""
+        """Create the entry for the result of a statement."""
         return cls(dict(at), result.changes, result.delta, sql)
 
     @property
     def statement(self) -> SourceStatement | None:
-        """The log's statement; None for an entry that has another reason."""
+        """The logged statement; None for an entry with another cause."""
         at = self.at
         if "begin" not in at:
             return None
@@ -70,14 +70,14 @@ class SchemaEntry:
     def of_gone_tables(
         cls, at: Mapping[str, Any], tables: Iterable[TableId], changes: tuple[SchemaChange, ...]
     ) -> SchemaEntry:
-        """The entry for tables that are there no more, as no statement says."""
+        """Create the entry for tables that disappeared without a statement."""
         return cls(dict(at), changes, Delta(dict.fromkeys(tables)), "-- gone while the log was not read")
 
 
 class SchemaHistory:
-    """The history in a store. Cheap to make and to pickle; threads may share it.
+    """The history in a store. Cheap to create and to pickle; thread-safe.
 
-    `append` and `truncate` are for the one writer (the stream reader process), everything else may run anywhere. All
+    `append` and `truncate` are for the single writer (the stream reader process), everything else may run anywhere. All
     raise StateError.
     """
 
@@ -103,40 +103,49 @@ class SchemaHistory:
         self._forget()
 
     def count(self) -> int:
-        """How many whole entries there are."""
+        """Number of complete entries."""
         with self._lock:
             self._refresh()
             return len(self._entries)
 
     def append(self, *entries: SchemaEntry) -> int:
-        """Write entries after the last whole one, to disk; returns the new count. Not repeatable: count first."""
+        """Write entries after the last complete one, to disk; returns the new count.
+
+        Not repeatable: check the count first.
+        """
         with self._lock:
             first = self.count()
             self._log.append(*(_fields(first + number, entry) for number, entry in enumerate(entries)))
             return self.count()
 
     def truncate(self, count: int) -> None:
-        """Cut everything after the first `count` entries. Repeatable. Raises StateError when there are fewer."""
+        """Remove everything after the first `count` entries. Repeatable. Raises StateError when there are fewer."""
         self._log.truncate(count)
 
     def entries(self, first: int, last: int) -> list[SchemaEntry]:
-        """Entries `first` (counted from 0) up to and without `last`. Raises StateError when there are fewer."""
+        """Return entries `first` (counted from 0) up to, not including, `last`.
+
+        Raises StateError when there are fewer.
+        """
         with self._lock:
             self._log.items(first, last)
             self._refresh()
             return self._entries[first:last]
 
     def changes(self, first: int, last: int) -> list[SchemaChange]:
-        """The schema changes of entries `first` up to and without `last`, in log order, with their statements."""
+        """Return the schema changes of entries `first` up to, not including, `last`, with their statements."""
         entries = self.entries(first, last)
         return [replace(change, statement=entry.statement) for entry in entries for change in entry.changes]
 
     def followed(self, count: int) -> set[TableId]:
-        """Tables that the changes of the first `count` entries leave in the sink: captured then, or at some time."""
+        """Return the tables that the first `count` entries create in the sink: captured then, or earlier."""
         return tables_after((), self.changes(0, count))
 
     def tables(self, count: int) -> dict[TableId, MySqlTable]:
-        """All definitions after the first `count` entries, of captured and other tables. Quick when `count` grows."""
+        """Return all definitions after the first `count` entries, also of tables not captured.
+
+        Fast for a growing `count`.
+        """
         with self._lock:
             entries = self.entries(0, count)
             if count < self._tables_count:
@@ -151,13 +160,13 @@ class SchemaHistory:
             return dict(self._tables)
 
     def fill(self, catalog: TableDefinitions, count: int) -> TableDefinitions:
-        """Bring a new catalog to where it was after the first `count` entries."""
+        """Fill a new catalog with the first `count` entries."""
         for entry in self.entries(0, count):
             catalog.update(entry.delta)
         return catalog
 
     def _refresh(self) -> None:
-        """Take in the whole lines that came since the last look; all of them when the history was cut."""
+        """Read new complete lines; all of them when the history was truncated."""
         known = len(self._log)
         if self._log.generation != self._generation:
             self._start_over(self._log.generation)

@@ -1,4 +1,4 @@
-"""Table definitions from SQL files, such as `mysqldump --no-data` writes: split into statements, given to a catalog."""
+"""Reads table definitions from SQL files, such as those of `mysqldump --no-data`, into a catalog."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _COMMENTS = re.compile(r"\A(?:\s+|--\s[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)+", re.DO
 
 
 def define_from(path: Path, catalog: TableDefinitions) -> None:
-    """Carry out the file's DDL on a catalog. Rows in it (INSERT) are passed over.
+    """Apply the file's DDL to a catalog; ignores rows in it (INSERT).
 
-    Raises SourceError when it cannot be read, SchemaUnknown for a statement about captured tables not understood.
+    Raises SourceError when it cannot be read, SchemaUnknown for a statement about captured tables that is not
+    understood.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -47,9 +48,9 @@ def define_from(path: Path, catalog: TableDefinitions) -> None:
 
 
 def statements(text: str) -> Iterator[str]:
-    """The statements of a script, without what separates them and without the comments before them.
+    """Yield the statements of a script, without separators and leading comments.
 
-    Knows strings, names, comments, and the DELIMITER lines around stored programs.
+    Handles strings, names, comments, and the DELIMITER lines around stored programs.
     """
     at, start, delimiter = 0, 0, ";"
     while True:

@@ -1,4 +1,4 @@
-"""The schemas of one pipeline: kept by the stream reader while it follows the log, read by the driver and the tasks."""
+"""The schemas of one pipeline: maintained by the stream reader as it follows the log, read by driver and tasks."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ Captures = Callable[[TableId], bool]
 
 
 RUNS = 32
-"""So many runs' logs are kept by a process: that of an executor may outlive many."""
+"""Number of runs whose histories a process keeps; an executor may outlive many runs."""
 _NEWLY_CAPTURED = "-- captured from here on"
 
 
 @lru_cache(maxsize=RUNS)
 def _shared(store: Store) -> SchemaHistory:
-    """One reader's view per process: a task then reads only what was added since the last one."""
+    """Return one reader per process: a task then reads only newly added entries."""
     return SchemaHistory(store)
 
 
 @dataclass(frozen=True, slots=True)
 class StartingDefinitions:
-    """The source where a pipeline starts: captured tables, default character sets, names that are no tables."""
+    """The source's state at a pipeline's start: captured tables, character sets, names that are not tables."""
 
     tables: tuple[MySqlTable, ...] = ()
     databases: Mapping[str, str] = field(default_factory=dict)
@@ -60,18 +60,18 @@ class StartingDefinitions:
 
 
 class Schemas:
-    """The schema history of a pipeline, seen through its options. Cheap; make one wherever it is needed.
+    """The schema history of a pipeline, interpreted by its options. Cheap; create one wherever needed.
 
-    Not for two threads at once; the tracker has a history of its own.
+    Not thread-safe; the tracker has a history of its own.
     """
 
     def __init__(self, store: Store, options: LogOptions, ordered: frozenset[TableId] = frozenset()) -> None:
-        """`ordered` are tables to be re-snapshotted: whatever the log does not tell of their rows, that does."""
+        """`ordered` are tables to be re-snapshotted, which settles any uncertainty about their rows."""
         self._options, self._store, self.history, self._ordered = options, store, _shared(store), ordered
         self._digests: dict[int, str] = {}
 
     def begin(self, known: StartingDefinitions, captures: Captures, at: LogPosition, dialect: DdlDialect) -> None:
-        """Write what is known where a new pipeline starts, as its first entries. Repeatable.
+        """Write the definitions at the start of a new pipeline as its first entries. Repeatable.
 
         They create the captured tables in the sink.
         """
@@ -84,8 +84,10 @@ class Schemas:
     def add(
         self, count: int, tables: Sequence[MySqlTable], captures: Captures, at: LogPosition, *before: SchemaEntry
     ) -> int:
-        """Write tables as they are from `at` on after `count` entries, and `before` in front; returns the new
-        count. For the one writer, while nobody follows the log."""
+        """Write tables as they are from `at` on after `count` entries, preceded by `before`; returns the new count.
+
+        For the single writer, while nothing follows the log.
+        """
         result = self.catalog(count, captures, DdlDialect(), 0).define(tables)
         return self._add(count, result, at, *before)
 
@@ -97,7 +99,7 @@ class Schemas:
         captures: Captures,
         at: LogPosition,
     ) -> int:
-        """Add tables that are captured from `at` on, as `add`; those of `leftover` are in the sink, and go first."""
+        """Add tables captured from `at` on, as `add`; those of `leftover` exist in the sink, and are removed first."""
         return self._add(count, self.catalog(count, captures, DdlDialect(), 0).capture(tables, leftover), at)
 
     def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
@@ -109,7 +111,7 @@ class Schemas:
     def catalog(
         self, count: int, captures: Captures, dialect: DdlDialect, lower_case_table_names: int
     ) -> TableDefinitions:
-        """The catalog after `count` entries."""
+        """Return the catalog after `count` entries."""
         catalog = TableDefinitions(
             captures=captures,
             dialect=dialect,
@@ -123,17 +125,16 @@ class Schemas:
         return self.history.fill(catalog, count)
 
     def first_entries(self) -> int:
-        """Entries that a pipeline begins with: those that came from no statement of the log."""
+        """Number of entries that a pipeline begins with: those not caused by a logged statement."""
         entries = self.history.entries(0, self.history.count())
         return sum(1 for _ in takewhile(lambda entry: not entry.sql, entries))
 
     def events(self, first: int, last: int) -> list[SourceEvent]:
-        """The events of entries `first` up to `last`."""
+        """Return the events of entries `first` up to `last`."""
         return [event for entry in self.history.entries(first, last) for event in self._events(entry)]
 
     def _events(self, entry: SchemaEntry) -> Iterator[SourceEvent]:
-        """The changes of an entry, each with what is uncertain after it; then what is uncertain without a change, and
-        tables that got a name that is not captured."""
+        """Yield the changes of an entry with their uncertainty, other uncertainty, and tables renamed away."""
         uncertain, changed = entry.delta.uncertain, set[TableId]()
         for change, name in zip(entry.changes, _later_names(entry.changes), strict=True):
             shown = change if self._options.include_comments else without_comments(change)
@@ -149,7 +150,7 @@ class Schemas:
                 yield CaptureEnded(table, "it has a name that is not captured")
 
     def digest(self, count: int) -> str:
-        """Stands for all that decoding depends on after `count` entries: definitions, and names that are no tables."""
+        """Digest of everything that decoding depends on after `count` entries: definitions and non-table names."""
         found = self._digests.get(count)
         if found is None:
             tables = sorted(self.history.tables(count).items())
@@ -163,13 +164,13 @@ class Schemas:
         return found
 
     def decoder(self, count: int, captures: Captures, report: Count) -> Decoder:
-        """A decoder for rows written under the definitions after `count` entries."""
+        """Create a decoder for rows written under the definitions after `count` entries."""
         from connectors.mysql.rows.decoder import Decoder
 
         tables = self.history.tables(count)
 
         def is_table(table: TableId) -> bool:
-            """MariaDB logs the state of a sequence as rows; they are nobody's data."""
+            """Exclude MariaDB's sequences, whose state is logged as rows but is not data."""
             if table in tables or not captures(table):
                 return captures(table)
             return table not in self.history.fill(TableDefinitions(captures=captures), count).sequences
@@ -186,9 +187,11 @@ class Schemas:
         reread: Reread | None = None,
         unlogged: Unlogged | None = None,
     ) -> Tracker:
-        """The tracker of a planner that goes on after `count` entries; later ones, of a crashed run, are cut off.
-        Messages for the user are added to `notices`; `reread` gives definitions where a statement is not understood,
-        `unlogged` those that no statement tells."""
+        """Create the tracker of a planner that continues after `count` entries; cuts off later ones, of a crashed run.
+
+        Messages for the user are added to `notices`; `reread` returns definitions after a statement that is not
+        understood, `unlogged` those changed without a logged statement.
+        """
         writer = SchemaHistory(self._store)
         writer.truncate(count)
         catalog = self.catalog(count, captures, dialect, lower_case_table_names)
@@ -199,13 +202,13 @@ class Schemas:
 
 
 def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
-    """The schema that a sink gets for a table, under the pipeline's options."""
+    """Return the schema that a sink gets for a table, under the pipeline's options."""
     schema = table_schema(definition, tinyint1_as_boolean=options.tinyint1_as_boolean)
     return schema if options.include_comments else _bare_schema(schema)
 
 
 def _later_names(changes: Sequence[SchemaChange]) -> list[TableId]:
-    """The name after all changes of the table of each."""
+    """Return, for each change, the name of its table after all changes."""
     names, found = dict[TableId, TableId](), list[TableId]()
     for change in reversed(changes):
         if isinstance(change, RenameTable):
@@ -215,9 +218,9 @@ def _later_names(changes: Sequence[SchemaChange]) -> list[TableId]:
 
 
 def of_captured(events: Iterable[SourceEvent], captures: Captures) -> list[SourceEvent]:
-    """The events but for those of tables that are left out since they were written down.
+    """Return the events, without those of tables excluded since they were recorded.
 
-    So a table that is left out because the sink refuses a change of it leaves a batch that was planned already, too.
+    So a table that is excluded because the sink refuses its change also leaves a batch that is already planned.
     """
     return [
         each
@@ -229,7 +232,7 @@ def of_captured(events: Iterable[SourceEvent], captures: Captures) -> list[Sourc
 
 
 def without_comments(change: SchemaChange) -> SchemaChange | None:
-    """The change for a sink that gets no comments; None when it is about nothing else."""
+    """Return the change for a sink without comments; None when it only concerns a comment."""
     if isinstance(change, AlterTableComment):
         return None
     if isinstance(change, CreateTable):

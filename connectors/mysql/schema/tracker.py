@@ -1,4 +1,4 @@
-"""The schema history as it grows: the log's statements applied to the catalog, one after another. Stream reader."""
+"""Applies logged statements to the catalog, one after another, and extends the schema history. Stream reader."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.table import FIX_TRANSACTION_IDS, MySqlTable, doubtful_labels
 
 Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
-"""Those of the tables that the server has, with definitions that hold from a position of its log on."""
+"""Returns those of the tables that the server has, with definitions that hold from a log position on."""
 
 Unlogged = Callable[
     [Mapping[TableId, MySqlTable], LogPosition, Callable[[], Mapping[TableId, MySqlTable]]],
     Mapping[TableId, MySqlTable | None] | None,
 ]
-"""As `connectors.mysql.follow.unlogged` says."""
+"""See `connectors.mysql.follow.unlogged`."""
 
 _FROM_METADATA = "-- from the metadata of its rows"
 _LABELS = "-- labels from the metadata of its rows"
@@ -56,7 +56,7 @@ class Tracker:
         unlogged: Unlogged | None = None,
         ordered: Collection[TableId] = (),
     ) -> None:
-        """`ordered`: tables whose snapshot is ordered, whatever the log tells of their rows."""
+        """`ordered`: tables with an ordered snapshot, whatever the log says about their rows."""
         self._ordered = ordered
         self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
         self._reread, self._unlogged = reread, unlogged
@@ -73,7 +73,7 @@ class Tracker:
         self._notices = notices
 
     def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
-        """Take a statement, as `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
+        """Handle a statement, see `segmenter.SchemaTracker`. Raises UnsupportedChange, SchemaUnknown."""
         query, where = parse_query(buffer, index), buffer.where(index)
         result = apply_query(self._catalog, query, buffer, index)
         if result.unparsed:
@@ -90,10 +90,10 @@ class Tracker:
         return touched
 
     def compare(self, at: LogPosition) -> bool:
-        """Compare all captured tables with the server's, before anything after `at` is followed; what it has altered
-        without a word in its log is in the history then. False when `at` is too far behind to tell.
+        """Compare all captured tables with the server's before following the log after `at`.
 
-        Raises UnsupportedChange when such a table is not re-snapshotted for that, SourceError.
+        Records unlogged alterations. Returns False when `at` is too far behind to tell. Raises UnsupportedChange when
+        such a table is not re-snapshotted for that, SourceError.
         """
         if self._unlogged is None:
             return True
@@ -111,11 +111,11 @@ class Tracker:
         return True
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """The table's definition, as `segmenter.SchemaTracker` says.
+        """Ensure that the table has a definition, see `segmenter.SchemaTracker`.
 
-        A table that no statement has defined is re-snapshotted as the server has it; where nothing is copied it is
-        taken from the event, when that carries all metadata. Raises SchemaUnknown when neither tells. A table that the
-        server has altered without a word in its log is known by it as it is now.
+        A table that no statement has defined is re-snapshotted with the server's definition; if nothing is copied, its
+        definition is taken from the event, if that has all metadata. Raises SchemaUnknown when neither is possible. A
+        table that the server has altered without logging it gets its current definition.
         """
         if table in self._catalog.sequences:
             return frozenset()
@@ -143,8 +143,11 @@ class Tracker:
         )
 
     def _under_new_id(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """A server numbers a table again when it opens it again: as others need the room, or after an ALTER. One that
-        the log has just created is taken to be what that says, as there may be thousands of them."""
+        """Compare a table that has a new id with the server's definition.
+
+        A server renumbers a table when it reopens it: because others need the space, or after an ALTER. A table just
+        created by a logged statement is not compared, as there may be thousands of them.
+        """
         number = bytes(buffer.body(index)[:_TABLE_ID])
         before, self._ids[table] = self._ids.get(table), number
         unsuspected = before == _CREATED and self._compared
@@ -156,7 +159,7 @@ class Tracker:
         return frozenset() if definition is None else self._redefine([definition], at)
 
     def _spelled(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """Labels of ENUM and SET as the event's metadata spells them, where a server shows them with `?`."""
+        """Take labels of ENUM and SET from the event's metadata, if a server shows them with `?`."""
         known = self._catalog.tables[table]
         doubtful = doubtful_labels(known)
         if not doubtful or table in self._doubted:
@@ -182,7 +185,7 @@ class Tracker:
         return result.touched
 
     def _redefine(self, tables: Collection[MySqlTable], at: LogPosition) -> frozenset[TableId]:
-        """The server's tables are these, and no statement says so."""
+        """Adopt the server's definitions that no logged statement explains."""
         names = sorted(table.id for table in tables)
         if not names:
             return frozenset()
@@ -198,7 +201,7 @@ class Tracker:
         )
 
     def _read_unknown_table(self, reread: Reread, table: TableId, at: LogPosition) -> frozenset[TableId]:
-        """A table that came to be without a word in the log."""
+        """Adopt a table that was created without a logged statement."""
         found = reread({table}, at)
         if not found:
             raise SchemaUnknown(
@@ -222,7 +225,7 @@ class Tracker:
         return frozenset(names)
 
     def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
-        """Note uncertain rows, as `segmenter.SchemaTracker` says."""
+        """Record uncertain rows, see `segmenter.SchemaTracker`."""
         tables = tables or self._ordered
         if not tables or not all(map(self._catalog.copied_when_uncertain, tables)):
             return False
@@ -232,9 +235,9 @@ class Tracker:
         return True
 
     def _read_again(self, result: DdlResult, query: QueryEvent, at: LogPosition) -> DdlResult:
-        """The result of a statement that is not understood, where the server tells what the tables are and copies them.
+        """Resolve a statement that is not understood by reading its tables from the server and copying them.
 
-        The result as it was where it does not.
+        Returns the result unchanged where that is not possible.
         """
         tables = self._meant(result, query)
         if self._reread is None or not tables or not all(map(self._catalog.copied_when_uncertain, tables)):
@@ -260,7 +263,7 @@ class Tracker:
         )
 
     def _meant(self, result: DdlResult, query: QueryEvent) -> frozenset[TableId]:
-        """The captured tables that a statement names, or whose names are in its text; all where it names none."""
+        """Return the captured tables that a statement names, or whose names are in its text; all if it names none."""
         catalog = self._catalog
         named = {catalog.known_name(table) for statement in result.unparsed for table in statement.tables}
         found = frozenset(filter(catalog.captures, named)) | names_in(query.sql, query.schema, catalog.captured)
@@ -292,13 +295,13 @@ class Tracker:
 
 
 def _transaction_of(buffer: ReceiveBuffer, index: int) -> LogPosition:
-    """Where the transaction begins that holds an event, or the part of it that a buffer begins with."""
+    """Return the begin of the transaction that contains an event, or of its part in this buffer."""
     begins = [begin for begin in transaction_begins(buffer) if begin < index]
     return begin_of(buffer, begins[-1] if begins else 0)
 
 
 def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
-    """Where a statement is in the log, when and by which server it was written."""
+    """Return the position of a statement in the log, its time and its server."""
     begin, end = int(buffer.start[index]), int(buffer.end_position[index])
     size = int(buffer.end[index]) - begin + (_CHECKSUM_BYTES if buffer.checksum else 0)
     server = int.from_bytes(buffer.data[begin + _SERVER_ID : begin + _SERVER_ID + 4].tobytes(), "little")
@@ -308,7 +311,7 @@ def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
 
 
 def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuffer, index: int) -> DdlResult:
-    """Apply a QUERY event to a catalog, under the settings that it carries, at the moment when its statement began."""
+    """Apply a QUERY event to a catalog, under the settings that it carries, as of the time when its statement began."""
     begin = int(buffer.start[index])
     began_s = int.from_bytes(buffer.data[begin : begin + 4].tobytes(), "little")
     explicit = query.explicit_timestamp_flag if catalog.dialect.has_timestamp_flag else query.explicit_timestamp

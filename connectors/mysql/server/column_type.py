@@ -1,4 +1,4 @@
-"""The text of a column type as `information_schema.COLUMNS.COLUMN_TYPE` shows it, read exactly. Pure."""
+"""Parses the text of a column type as shown by `information_schema.COLUMNS.COLUMN_TYPE`. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SYNONYMS = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A column type taken apart; the attributes mean what those of `MySqlColumn` mean."""
+    """A parsed column type; attributes as in `MySqlColumn`."""
 
     type: str
     length: int | None = None
@@ -30,10 +30,10 @@ class ColumnType:
 
 
 def parse_column_type(text: str) -> ColumnType:
-    r"""Read `decimal(10,2) unsigned`, `enum('a','b''c')`, `datetime(6)`. Raises ValueError with the text.
+    r"""Parse `decimal(10,2) unsigned`, `enum('a','b''c')`, `datetime(6)`. Raises ValueError with the text.
 
-    In labels a backslash begins an escape (`\\` is one backslash) and `''` is a quote: both servers write them so
-    whatever the sql_mode was when the table was made.
+    In labels a backslash begins an escape (`\\` is one backslash) and `''` is a quote: both servers write them so,
+    whatever sql_mode the table was created with.
     """
     match = _SHAPE.fullmatch(text if "'" in text else _COMMENT.sub("", text).strip())
     if match is None:
@@ -63,5 +63,5 @@ def _labels(inner: str, text: str) -> tuple[str, ...]:
 
 
 def unescape(text: str) -> str:
-    """The text that an SQL literal stands for; `text` is what is between the quotes."""
+    """Return the text of an SQL literal; `text` is the part between the quotes."""
     return _ESCAPE.sub(lambda match: "'" if match[1] is None else _ESCAPED.get(match[1], match[1]), text)

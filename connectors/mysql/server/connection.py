@@ -1,4 +1,4 @@
-"""Connections to MySQL and MariaDB: how they are made, secured, timed out and retried. Runs on driver and executors."""
+"""Connections to MySQL and MariaDB: opening, TLS, timeouts and retries. Runs on driver and executors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 MySqlConnection: TypeAlias = "Connection[Any]"
 
 RETRY = RetryPolicy(first_pause_s=0.5, longest_pause_s=15.0)
-"""Pauses between tries to reach a server."""
+"""Pauses between attempts to reach a server."""
 # Fixed for every session, whatever the server's defaults: TIMESTAMP values in UTC, backslash escapes in literals on,
 # and no mode that changes what a SELECT returns (PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES).
 _SESSION = "SET SESSION time_zone = '+00:00', sql_mode = ''"
@@ -30,19 +30,19 @@ _SESSION = "SET SESSION time_zone = '+00:00', sql_mode = ''"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """Everything needed to reach one server. Frozen and picklable: it travels to executors.
+    """Everything needed to reach one server. Frozen and picklable: it is sent to executors.
 
     Attributes:
-        tls_mode: as the MySQL client's --ssl-mode; `preferred` takes TLS when the server offers it, unverified.
+        tls_mode: as the MySQL client's --ssl-mode; `preferred` uses TLS when the server offers it, unverified.
         tls_ca: PEM file of the authorities to trust (verify-ca, verify-identity); default: the system's.
         tls_cert, tls_key: PEM files of a client certificate; with one, `preferred` means `required`.
-        key_retrieval: a public key that a server sends is believed without TLS that verifies it; on this machine it
-            always is.
-        connect_timeout_s: for the whole way to a session: TCP connection, greeting, TLS, login, first statements.
-        read_timeout_s, write_timeout_s: for one answer of the server; None waits for ever. A query that takes longer
+        key_retrieval: trust a public key that a server sends without verified TLS; on this machine it is always
+            trusted.
+        connect_timeout_s: for everything up to a session: TCP connection, greeting, TLS, login, first statements.
+        read_timeout_s, write_timeout_s: for one response of the server; None waits forever. A query that takes longer
             ends with SourceUnavailable.
-        max_retries: how often to try again when the server is not reachable; 0 tries once.
-        local_files: the session may send LOAD DATA LOCAL. The driver itself still opens no file that a server names.
+        max_retries: number of retries when the server is not reachable; 0 tries once.
+        local_files: the session may send LOAD DATA LOCAL. The driver itself still opens no file named by a server.
     """
 
     hostname: str
@@ -62,7 +62,7 @@ class ConnectionOptions:
 
     @classmethod
     def of(cls, options: MySqlSourceOptions) -> ConnectionOptions:
-        """The connection that the pipeline file describes."""
+        """The connection described by the pipeline file."""
         return cls(
             hostname=options.hostname,
             port=options.port,
@@ -80,12 +80,12 @@ class ConnectionOptions:
 
     @property
     def where(self) -> str:
-        """`user@host:port`: how errors and log lines name this server."""
+        """`user@host:port`: the server's name in errors and logs."""
         return f"{self.username}@{self.hostname}:{self.port}"
 
     @property
     def rules(self) -> LoginRules:
-        """The authentication methods that a server at this address may use."""
+        """The authentication methods allowed for a server at this address."""
         return LoginRules(
             verified=self.tls_mode in ("verify-ca", "verify-identity"),
             key_retrieval=self.key_retrieval,
@@ -94,11 +94,11 @@ class ConnectionOptions:
 
 
 def connect(options: ConnectionOptions, retry: RetryPolicy = RETRY) -> MySqlConnection:
-    """A new session: utf8mb4, UTC, autocommit. Tries again, with growing pauses, while the server is not reachable.
+    """Open a session: utf8mb4, UTC, autocommit. Retries, with growing pauses, while the server is not reachable.
 
-    Authentication: caching_sha2_password and sha256_password (over TLS, or RSA without it where `key_retrieval` is
+    Authentication: caching_sha2_password and sha256_password (over TLS, or RSA without it if `key_retrieval` is
     allowed), mysql_native_password, client_ed25519; mysql_clear_password over verified TLS only. Raises
-    SourceUnavailable after the last try, SourceError at once where trying again cannot help.
+    SourceUnavailable after the last attempt, SourceError at once if a retry cannot help.
     """
     backoff = Backoff(retry, f"connecting to {options.where}")
     for left in range(options.max_retries, -1, -1):
@@ -136,14 +136,14 @@ def _connect_once(options: ConnectionOptions) -> MySqlConnection:
 
 
 class _Preferred:
-    """Tells once when `tls.mode: preferred` gives a plain connection, and each time when it gave TLS before."""
+    """Warns once when `tls.mode: preferred` gives a plain connection, and each time when it gave TLS before."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._secure: dict[str, bool] = {}
 
     def look(self, options: ConnectionOptions, *, encrypted: bool) -> None:
-        """One session has begun."""
+        """Check a new session."""
         if options.tls_mode != "preferred":
             return
         address = f"{options.hostname}:{options.port}"
@@ -171,7 +171,10 @@ def _tls_arguments(options: ConnectionOptions) -> dict[str, Any]:
 
 
 def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
-    """The TLS context: certificates verified and shown. Raises SourceError for a file that cannot be used."""
+    """Return the TLS context, with verification and a client certificate as configured.
+
+    Raises SourceError for an unusable file.
+    """
     verify = options.tls_mode in ("verify-ca", "verify-identity")
     try:
         context = ssl.create_default_context(cafile=options.tls_ca) if verify else unverified_context()

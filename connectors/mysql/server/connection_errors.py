@@ -1,4 +1,4 @@
-"""Errors of the driver and the server, turned once into ours: what happened, whether a retry helps, the next step.
+"""Converts errors of the driver and the server to ours: what happened, whether it is retryable, the next step.
 
 Server error numbers: MySQL "Server Error Message Reference", MariaDB "Error Codes"; 2000 to 2999 are the client's.
 """
@@ -21,7 +21,7 @@ LOST_LOG_HINT = (
     "set scan.on-purged: resnapshot, which re-snapshots every table into a shadow table; or start the pipeline "
     "over with an empty state directory and empty sink tables"
 )
-"""The way out of a gap in the log."""
+"""Hint for a gap in the log."""
 
 _GONE = frozenset(
     {2003, 2006, 2013, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 1928, 3169, 4031}
@@ -54,7 +54,7 @@ _NO_TABLE = frozenset({1049, 1146})
 _UNREADABLE = frozenset(
     {1016, 1017, 1030, 1031, 1033, 1034, 1035, 1105, 1168, 1194, 1195, 1286, 1296, 1429, 1430, 1431, 1432, 1707, 1932}
 )
-"""A table that cannot be opened or read: its files, its engine, the tables that it stands for, or its other server."""
+"""Errors of a table that cannot be opened or read: its files, its engine, its underlying tables or its other server."""
 _DENIED = 1045
 _DUMP_FAILED = 1236
 _PURGED = re.compile(
@@ -66,10 +66,10 @@ _DAMAGED = re.compile(r"crc|checksum|bogus data|corrupt|truncated|binlog file he
 
 
 def as_source_error(error: Exception, where: str, *, logged_in: bool = False) -> SourceError:
-    """Our error for one of PyMySQL or the operating system; `where` is `user@host:port`. Holds no secret.
+    """Convert an error of PyMySQL or the operating system; `where` is `user@host:port`. Contains no secret.
 
-    `logged_in`: the session was already open, so that "access denied" (1045) speaks of a privilege, as servers answer
-    replication commands, and not of the password.
+    `logged_in`: the session was already open, so "access denied" (1045) concerns a privilege, as in responses to
+    replication commands, not the password.
     """
     if isinstance(error, SourceError):
         return error
@@ -100,22 +100,22 @@ def _login_error(error: UnsafeLogin | NotMySql | LoginTimeout, where: str) -> So
 
 
 def is_gone(error: SourceError) -> bool:
-    """Whether the server said that a database or table does not exist; DROP and CREATE are not one step."""
+    """Return whether the server reported a missing database or table; DROP and CREATE are not one step."""
     return _code(error) in _NO_TABLE
 
 
 def lacks_tablespace(error: SourceError) -> bool:
-    """Whether the server said that it has no file for a table's rows: other tables can be read meanwhile."""
+    """Return whether the server reported a missing file for a table's rows: other tables are still readable."""
     return _code(error) == _NO_TABLESPACE
 
 
 def is_about_table(error: SourceError) -> bool:
-    """Whether the server could not open or read a table that there is, for a reason that lies in the table."""
+    """Return whether the server could not open or read an existing table, for a reason that lies in the table."""
     return _code(error) in _UNREADABLE
 
 
 def _code(error: SourceError) -> int | None:
-    """The server's code behind an error of ours; None where there is none."""
+    """Return the server's code behind an error of ours; None without one."""
     return _code_and_text(error.__cause__)[0] if isinstance(error.__cause__, Exception) else None
 
 
@@ -164,7 +164,7 @@ _NEVER_SENT = (
 
 
 def _dump_error(text: str, where: str) -> SourceError:
-    """Error 1236 is whatever ends a binlog dump; only its English text says what."""
+    """Convert error 1236, which stands for any end of a binlog dump; only its English text has the reason."""
     if "same server_uuid/server_id" in text or "same server_id" in text:
         hint = "set source.server-id to ids that no other replica or pipeline uses"
         return SourceError(f"another client reads the log under the same server id: {text}", where=where, hint=hint)
@@ -214,5 +214,5 @@ def _network_error(error: Exception, where: str) -> SourceError:
 
 
 def account(where: str) -> str:
-    """`'user'@'%'` for a statement to copy, out of `user@host:port`."""
+    """Return `'user'@'%'` for a statement to copy, from `user@host:port`."""
     return "'" + where.rpartition("@")[0].replace("'", "''") + "'@'%'"

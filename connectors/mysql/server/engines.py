@@ -1,4 +1,4 @@
-"""Storage engines without transactions: their tables cannot be read as they were at one position of the log. Driver."""
+"""Storage engines without transactions: their tables cannot be read as of one position of the log. Driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENGINES = (
 
 
 def without_transactions(connection: MySqlConnection, tables: Collection[TableId]) -> dict[TableId, str]:
-    """The engine of each of these tables that no snapshot can be taken of, sorted by table. Raises SourceError."""
+    """Return the engine of each of these tables that cannot be snapshotted, sorted by table. Raises SourceError."""
     databases = sorted({table.database for table in tables})
     rows = rows_of_databases(connection, _ENGINES, databases, column="t.TABLE_SCHEMA")
     found = {TableId(str(row[0]), str(row[1])): str(row[2]) for row in rows}
@@ -27,13 +27,13 @@ def without_transactions(connection: MySqlConnection, tables: Collection[TableId
 
 
 def check_engines(connection: MySqlConnection, copied: Collection[TableId]) -> None:
-    """Raises one SourceError that names every table that no snapshot can be taken of."""
+    """Raise one SourceError that names every table that cannot be snapshotted."""
     if found := without_transactions(connection, copied):
         raise no_view(found, where_of(connection))
 
 
 def no_view(engines: Mapping[TableId, str], server: str) -> SourceError:
-    """The error of tables that are read without a view of one moment; `engines` by table, at least one."""
+    """Return the error for tables without consistent views; `engines` by table, at least one."""
     if len(engines) == 1:
         ((table, engine),) = engines.items()
         message, where = f"a table of the engine {engine} cannot be read", f"{table} on {server}"
@@ -49,5 +49,5 @@ def no_view(engines: Mapping[TableId, str], server: str) -> SourceError:
 
 
 def to_innodb(table: TableId) -> str:
-    """The statement that gives a table an engine with transactions."""
+    """Return the statement that gives a table an engine with transactions."""
     return f"ALTER TABLE {quoted(table.database, table.table)} ENGINE=InnoDB"

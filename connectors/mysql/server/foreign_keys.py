@@ -1,8 +1,8 @@
-"""Foreign keys that change rows of captured tables without a word in the log.
+"""Foreign keys that change rows of captured tables without logging it.
 
-InnoDB carries out ON DELETE and ON UPDATE by itself, below the binary log: a deleted parent is logged, the children
-that went with it are not (MySQL manual, "InnoDB and Replication"). From 9.6 on MySQL does it above, and logs every
-row, unless `innodb_native_foreign_keys` says otherwise. MariaDB never does.
+InnoDB applies ON DELETE and ON UPDATE itself, below the binary log: the delete of a parent is logged, those of its
+children are not (MySQL manual, "InnoDB and Replication"). From 9.6 on MySQL applies them above it, and logs every row,
+unless `innodb_native_foreign_keys` says otherwise. MariaDB never does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RULES = (
 )
 _SEEN = "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE"
 _CONSTRAINT = re.compile(r"^\s*CONSTRAINT `(.+?)` FOREIGN KEY (.*)$", re.MULTILINE)
-"""MariaDB 10.11.18 writes a backtick inside the name as it is, other versions twice."""
+"""MariaDB 10.11.18 writes a backtick inside the name unescaped, other versions double it."""
 _ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(SILENT_ACTIONS)})\b")
 
 
@@ -47,7 +47,7 @@ class Cascade:
 
     @property
     def description(self) -> str:
-        """The meaning for the sink, in words."""
+        """The consequence for the sink, in words."""
         return (
             f"{self.table}: what its foreign key {self.constraint} does ({self.actions}) is not in this server's log, "
             "and not done in the sink"
@@ -58,7 +58,7 @@ class Cascade:
 
 
 def unlogged_links(connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]) -> tuple[Link, ...]:
-    """The foreign keys of `unlogged_cascades`, with what they refer to. Raises SourceError."""
+    """Return the foreign keys of `unlogged_cascades`, with what they refer to. Raises SourceError."""
     children = sorted({cascade.table for cascade in unlogged_cascades(connection, info, tables)})
     return tuple(link for child in children for link in _links(connection, child))
 
@@ -66,7 +66,7 @@ def unlogged_links(connection: MySqlConnection, info: ServerInfo, tables: Collec
 def describe_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId], *, copied: bool
 ) -> Iterator[str]:
-    """Cascades in words for the user; `copied`: the children are re-snapshotted, where the parent is captured."""
+    """Describe cascades for the user; `copied`: the children are re-snapshotted if the parent is captured."""
     if not copied:
         yield from map(str, unlogged_cascades(connection, info, tables))
         return
@@ -77,7 +77,7 @@ def describe_cascades(
 def examine_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId], cascades: str
 ) -> Iterator[Finding]:
-    """Findings of `cdc doctor` about them; `cascades` is `foreign-key-cascades`. Raises SourceError."""
+    """Yield the findings of `cdc doctor`; `cascades` is `foreign-key-cascades`. Raises SourceError."""
     if cascades == "copy":
         for link in unlogged_links(connection, info, tables):
             captured = link.parent in tables
@@ -111,9 +111,9 @@ def _links(connection: MySqlConnection, child: TableId) -> Iterator[Link]:
 def unlogged_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]
 ) -> tuple[Cascade, ...]:
-    """The cascades of the given tables. Driver, once per new pipeline.
+    """Return the cascades of the given tables. Driver, once per new pipeline.
 
-    MariaDB lists constraints only to who may write to the table: each of the others is asked for by itself.
+    MariaDB lists constraints only to accounts that may write to the table: each of the others is queried alone.
     """
     if info.logs_cascades:
         return ()
@@ -133,12 +133,12 @@ def _list_cascades(connection: MySqlConnection, databases: Sequence[str]) -> Ite
 
 
 def _tables_with_constraints(connection: MySqlConnection, databases: Sequence[str]) -> set[TableId]:
-    """Tables whose constraints this account is told of; one without any constraint is not among them."""
+    """Return tables whose constraints are visible to this account; tables without constraints are not included."""
     return {TableId(str(database), str(table)) for database, table in rows_of_databases(connection, _SEEN, databases)}
 
 
 def _cascades_of(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:
-    """From SHOW CREATE TABLE, which SELECT is enough for."""
+    """Read cascades from SHOW CREATE TABLE, for which SELECT is enough."""
     for constraint, rest in _CONSTRAINT.findall(_definition(connection, table)):
         actions = [f"ON {when} {rule}" for when, rule in _ACTION.findall(rest)]
         if actions:
@@ -146,7 +146,7 @@ def _cascades_of(connection: MySqlConnection, table: TableId) -> Iterator[Cascad
 
 
 def _definition(connection: MySqlConnection, table: TableId) -> str:
-    """Empty where it was dropped in the meantime."""
+    """Return the SHOW CREATE TABLE text, empty if the table was dropped meanwhile."""
     try:
         name = quoted(table.database, table.table)
         return str(query(connection, f"SHOW CREATE TABLE {name}")[0][1])

@@ -1,4 +1,4 @@
-"""Parts of a log named by their GTIDs: the same transactions on every server that has them, at whatever position."""
+"""Parts of a log identified by GTIDs: the same transactions on every server that has them, at whatever position."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Gtids: TypeAlias = "GtidSet | MariaDbGtid"
 
 
 def lacking(have: str, wanted: str, *, mariadb: bool) -> Gtids:
-    """The transactions of `wanted` that a server with `have` lacks.
+    """Return the transactions of `wanted` that a server with `have` lacks.
 
-    MariaDB: also a last transaction of a domain that has the same number and came from another server.
+    MariaDB: also the last transaction of a domain if it has the same number but comes from another server.
     """
     if not mariadb:
         return GtidSet.parse(wanted).minus(GtidSet.parse(have))
@@ -27,9 +27,9 @@ def _same_number(entry: tuple[int, int, int], own: tuple[int, int, int]) -> bool
 
 
 class GtidRange:
-    """The transactions of `upto` that are not in `after`, ticked off one by one as they come in a log.
+    """The transactions of `upto` that are not in `after`, ticked off one by one as they arrive in a log.
 
-    Not thread safe. `source` and `number` are those of `event_bodies.Gtid`.
+    Not thread-safe. `source` and `number` are those of `event_bodies.Gtid`.
     """
 
     def __init__(self, after: str, upto: str, *, mariadb: bool) -> None:
@@ -47,17 +47,17 @@ class GtidRange:
 
     @property
     def complete(self) -> bool:
-        """Every transaction has come."""
+        """Whether every transaction has arrived."""
         return self._left == 0
 
     def has(self, source: str, number: int) -> bool:
-        """Whether a transaction belongs to the range."""
+        """Return whether a transaction belongs to the range."""
         intervals = self._intervals.get(self._key(source), [])
         index = bisect_right(intervals, (number, 1 << 63)) - 1
         return index >= 0 and intervals[index][0] <= number <= intervals[index][1]
 
     def tick_off(self, source: str, number: int) -> bool:
-        """True for a GTID of the range, which is ticked off. MariaDB: a domain is through with its last number."""
+        """Tick off a GTID; returns whether it is of the range. MariaDB: a domain is complete with its last number."""
         found = self.has(source, number)
         if found and (not self._mariadb or number == self._intervals[self._key(source)][0][1]):
             self._left -= 1

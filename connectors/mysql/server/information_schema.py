@@ -1,7 +1,7 @@
-"""Table definitions as the server has them now, in a few queries however many tables there are.
+"""Reads the current table definitions of the server, in a few queries however many tables there are.
 
-Sources: MySQL manual "INFORMATION_SCHEMA COLUMNS Table", MariaDB "Information Schema COLUMNS Table". Where the two
-differ (defaults, hidden columns of system-versioned tables) the differences end in this file.
+Sources: MySQL manual "INFORMATION_SCHEMA COLUMNS Table", MariaDB "Information Schema COLUMNS Table". The differences
+between the two (defaults, hidden columns of system-versioned tables) are resolved in this file.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x
 
 
 def table_ids(connection: MySqlConnection) -> tuple[TableId, ...]:
-    """Every table the account can see, sorted; no views, no sequences, no system databases."""
+    """Return every table visible to the account, sorted; no views, sequences or system databases."""
     return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in query(connection, _NAMES, slow=True)))
 
 
 def read_databases(connection: MySqlConnection) -> dict[str, str]:
-    """The default character set of each database: tables made later without one get it. Driver."""
+    """Return the default character set of each database, used for later tables without one. Driver."""
     rows = query(
         connection, "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA", slow=True
     )
@@ -62,8 +62,10 @@ def read_databases(connection: MySqlConnection) -> dict[str, str]:
 
 
 def read_no_tables(connection: MySqlConnection, views: Callable[[TableId], bool]) -> dict[TableId, Mark]:
-    """Names that are no tables: the views asked for, and MariaDB's sequences, whose state the log has as rows.
-    Driver."""
+    """Return names that are not tables: the requested views, and MariaDB's sequences, whose state is logged as rows.
+
+    Driver.
+    """
     rows = query(
         connection,
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES "
@@ -78,13 +80,12 @@ def read_no_tables(connection: MySqlConnection, views: Callable[[TableId], bool]
 
 
 def read_tables(connection: MySqlConnection, captures: Callable[[TableId], bool]) -> dict[TableId, MySqlTable]:
-    """The definitions of the captured tables, sorted by name. Driver.
+    """Return the definitions of the captured tables, sorted by name. Driver.
 
-    Invisible columns and MySQL's generated invisible primary key are there like others, since rows in the log have
-    them. MariaDB's JSON is what it is there, LONGTEXT. A MariaDB table with system versioning has its two row columns,
-    also where they are not declared, and its key ends with the second: the log carries every version of a row.
-
-    Raises SchemaUnknown for a definition that cannot be understood.
+    Invisible columns and MySQL's generated invisible primary key are included, since logged rows have them. MariaDB's
+    JSON is LONGTEXT, as in the server. A MariaDB table with system versioning has its two row columns, even if they are
+    not declared, and its key ends with the second: the log contains every version of a row. Raises SchemaUnknown for a
+    definition that is not understood.
     """
     _show_generated_keys(connection)
     rows = {TableId(str(row[0]), str(row[1])): row for row in query(connection, _TABLES, slow=True)}
@@ -97,20 +98,20 @@ def read_tables(connection: MySqlConnection, captures: Callable[[TableId], bool]
     return {
         table: _table(table, chosen[table], columns.get(table, ()), keys.get(table, ()), mariadb=mariadb, where=where)
         for table in sorted(chosen)
-        if columns.get(table)  # else dropped between the two questions; the log says so
+        if columns.get(table)  # else dropped between the two queries, as the log will show
     }
 
 
 def estimated_size(connection: MySqlConnection, table: TableId) -> tuple[int, int]:
-    """Rows of a table and bytes of one, as the server estimates them; zeros when it does not know the table."""
+    """Return the estimated rows of a table and bytes per row; zeros when the server does not know the table."""
     found = query(connection, _ESTIMATE, (table.database, table.table))
     return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
 
 
 def table_reader(connection: MySqlConnection) -> Callable[[TableId], MySqlTable | None]:
-    """Reads one table's definition at a time, None when there is no such table; other tables cost nothing. Executor.
+    """Return a function that reads one table's definition, None for a missing table, at no cost for others. Executor.
 
-    MySQL answers as of the session's transaction, if that has a view. Both functions raise as `read_tables`.
+    MySQL answers as of the session's transaction if that has a view. Both functions raise as `read_tables`.
     """
     _show_generated_keys(connection)
     mariadb, select = _columns_as_shown(connection)
@@ -128,7 +129,7 @@ def table_reader(connection: MySqlConnection) -> Callable[[TableId], MySqlTable 
 
 
 def _columns_as_shown(connection: MySqlConnection) -> tuple[bool, str]:
-    """Whether defaults are shown as SQL text, as MariaDB does since 10.2.7, and the query of columns.
+    """Return whether defaults are shown as SQL text (MariaDB since 10.2.7), and the query of columns.
 
     MySQL before 5.7.6 and MariaDB before 10.2.5 show no expressions of generated columns.
     """
@@ -140,7 +141,7 @@ def _columns_as_shown(connection: MySqlConnection) -> tuple[bool, str]:
 
 
 def _show_generated_keys(connection: MySqlConnection) -> None:
-    """A server may hide generated invisible primary keys; servers without that variable have no such keys."""
+    """Show generated invisible primary keys, which a server may hide; servers without the variable have none."""
     name = "show_gipk_in_create_table_and_information_schema"
     if query(connection, f"SHOW VARIABLES LIKE '{name}'"):
         query(connection, f"SET SESSION {name} = ON")
@@ -149,8 +150,11 @@ def _show_generated_keys(connection: MySqlConnection) -> None:
 def rows_of_databases(
     connection: MySqlConnection, sql: str, databases: Sequence[str], *, column: str = "TABLE_SCHEMA"
 ) -> Iterator[Row]:
-    """Rows of a query of information_schema, which ends with WHERE or AND, about these databases at least. Driver."""
-    # MariaDB opens only the tables of a database when that is given as a constant; a list makes it open all.
+    """Return rows of a query of information_schema, which ends with WHERE or AND, for at least these databases.
+
+    Driver.
+    """
+    # MariaDB opens only the tables of a database given as a constant; a list makes it open all tables.
     if len(databases) > _DATABASES_ONE_BY_ONE:
         yield from query(connection, f"{sql} {column} NOT IN ({NOT_CAPTURED})", slow=True)
         return
@@ -209,10 +213,10 @@ def _extra(row: Row) -> str:
 
 
 def _default(value: object, kind: str, length: int | None, extra: str, *, mariadb: bool) -> str | None:
-    """The text of a literal default; None when there is none, and for expressions, which have no value of their own.
+    """Return the text of a literal default; None without one, and for expressions, which have no fixed value.
 
     MySQL shows a literal bare and marks expressions in EXTRA; MariaDB shows SQL text: `'a'`, `NULL`, `5`, `uuid()`.
-    Bytes are `0x6162` in MySQL, BINARY not filled up, in MariaDB text, in newer versions `x'6162'`.
+    Bytes are `0x6162` in MySQL, with BINARY unpadded; in MariaDB they are text, in newer versions `x'6162'`.
     """
     if value is None or _GENERATED.search(extra) or "DEFAULT_GENERATED" in extra:
         return None

@@ -1,8 +1,8 @@
-"""Changes that a server carries out and does not write into its log: nothing in the log tells of them.
+"""Changes that a server applies without writing them to its log.
 
-A replica, or a node of a Galera cluster, logs what it takes from others only with `log_replica_updates`, which MariaDB
-has off. `binlog_do_db` and `binlog_ignore_db` leave databases out: their rows, and every statement of a session whose
-default database is one of them (with `binlog_do_db` also of one without any), whatever tables it names.
+A replica, or a node of a Galera cluster, logs changes received from others only with `log_replica_updates`, which is
+off by default in MariaDB. `binlog_do_db` and `binlog_ignore_db` exclude databases: their rows, and every statement of a
+session whose default database is one of them (with `binlog_do_db` also of one without any), whatever tables it names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connectors.mysql.server.server_info import ServerInfo, query
 from connectors.mysql.table import FIX_GENERATED, FIX_TRANSACTION_IDS, MySqlTable
 
 _WITHOUT_GENERATED = (11, 8, 0)
-"""The first series of MariaDB in which this was seen (11.8.9); 11.4.5 logs them."""
+"""First series of MariaDB in which this was observed (11.8.9); 11.4.5 logs them."""
 _SOURCES = {
     False: ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"),  # the second before MySQL 8.0.22
     True: ("SHOW ALL SLAVES STATUS",),  # MariaDB, for accounts with REPLICA MONITOR
@@ -29,9 +29,9 @@ _STATES = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_running', 'wsrep_c
 def not_logged_problems(
     connection: MySqlConnection, info: ServerInfo, captures: Callable[[TableId], bool] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """(what is wrong, what to do) for each reason why changes of captured tables do not get into the log.
+    """Yield (problem, fix) for each reason why changes of captured tables are not logged.
 
-    `captures`: whether a table is captured; without it databases are not looked at. Raises SourceError.
+    `captures`: whether a table is captured; without it databases are not checked. Raises SourceError.
     """
     if not info.log_bin:
         return
@@ -53,7 +53,7 @@ def not_logged_problems(
 
 
 def describe_filter(info: ServerInfo) -> str:
-    """The consequence of a log filter for captured tables, in words; empty when the log leaves none of them out."""
+    """Describe the consequence of a log filter for captured tables; empty without one."""
     if not info.filters_log:
         return ""
     listed = f"binlog_do_db={','.join(sorted(info.do_db))}" if info.do_db else ""
@@ -65,7 +65,7 @@ def describe_filter(info: ServerInfo) -> str:
 
 
 def badly_logged(info: ServerInfo, found: Mapping[TableId, MySqlTable]) -> Iterator[tuple[str, str]]:
-    """(what is wrong, what to do) for tables whose changes MariaDB does not log as rows with all of their values."""
+    """Yield (problem, fix) for tables whose changes MariaDB does not log as complete rows."""
     if not info.mariadb:
         return
     if info.version_number >= _WITHOUT_GENERATED and (names := _names_of(found, _has_computed)):
@@ -87,13 +87,13 @@ def _names_of(found: Mapping[TableId, MySqlTable], concerned: Callable[[MySqlTab
 
 
 def _has_computed(table: MySqlTable) -> bool:
-    """Whether it has computed columns; those of its versions are in every row."""
+    """Return whether it has computed columns, other than those of its versions, which are in every row."""
     versions = declared_versions(table)
     return any(column.generated and column not in versions for column in table.columns)
 
 
 def _unlogged_sources(connection: MySqlConnection, info: ServerInfo) -> str:
-    """The sources whose changes the server carries out without logging them; empty for none."""
+    """Return what makes the server apply unlogged changes: "a replica" or "a node of a cluster"; empty for nothing."""
     for statement in _SOURCES[info.mariadb]:
         try:
             if query(connection, statement):
@@ -101,7 +101,7 @@ def _unlogged_sources(connection: MySqlConnection, info: ServerInfo) -> str:
             break
         except SourceError as error:
             if error.retryable:
-                raise  # the connection is gone; other errors: a spelling this server lacks, or no privilege
+                raise  # the connection is lost; other errors: unknown statement, or no privilege
     if not info.mariadb:
         return ""
     states = {str(name).lower(): str(value) for name, value in query(connection, _STATES)}

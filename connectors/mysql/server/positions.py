@@ -1,4 +1,4 @@
-"""Positions in a server's binary log: which files there are, where to start, and whether a position is still there."""
+"""Positions in a server's binary log: the existing files, where to start, and whether a position still exists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RETENTION = {"mysql": "SET GLOBAL binlog_expire_logs_seconds = 604800", "mariad
 
 
 def file_number(name: str) -> int:
-    """`binlog.000002` is 2; 0 when the name does not end in digits."""
+    """Return the number in a file name: `binlog.000002` is 2; 0 when the name does not end in digits."""
     digits = name.rpartition(".")[2]
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
@@ -36,7 +36,7 @@ def file_number(name: str) -> int:
 class LogPosition:
     """A byte position in a binlog file of one server; an event begins there, or the file ends.
 
-    Files are in the order of their numbers.
+    Files are ordered by their numbers.
     """
 
     file: str
@@ -50,7 +50,7 @@ class LogPosition:
 
 
 def log_end(info: ServerInfo) -> LogPosition:
-    """The end of the log when the server was looked at."""
+    """Return the end of the log as of `info`."""
     return LogPosition(info.file, info.position)
 
 
@@ -63,20 +63,20 @@ class BinlogFile:
 
 
 def list_logs(connection: MySqlConnection) -> tuple[BinlogFile, ...]:
-    """The binlog files that the server still has, oldest first. Raises SourceError when there is no binary log."""
+    """Return the binlog files that the server still has, oldest first. Raises SourceError without a binary log."""
     return tuple(BinlogFile(str(row[0]), int(row[1])) for row in query(connection, "SHOW BINARY LOGS"))
 
 
 def earliest_position(connection: MySqlConnection) -> LogPosition:
-    """The beginning of the oldest file."""
+    """Return the beginning of the oldest file."""
     return LogPosition(list_logs(connection)[0].name)
 
 
 def position_at(open_session: Callable[[], MySqlConnection], timestamp_ms: int) -> LogPosition:
-    """The beginning of the file that holds the first transaction committed at `timestamp_ms` (since 1970 UTC) or later.
+    """Return the begin of the file with the first transaction committed at `timestamp_ms` (since 1970 UTC) or later.
 
-    That is the last file opened before that second, or the oldest file; the reader leaves out the transactions before
-    the time. Looks at the first event of log2(number of files) files, each in a session of its own.
+    That is the last file opened before that second, or the oldest file; the reader skips transactions before the time.
+    Reads the first event of log2(number of files) files, each in its own session.
     """
     with open_session() as connection:
         logs = list_logs(connection)
@@ -85,7 +85,7 @@ def position_at(open_session: Callable[[], MySqlConnection], timestamp_ms: int) 
 
 
 def last_before(logs: Sequence[BinlogFile], time_s: int, opened_s: Callable[[BinlogFile], int]) -> BinlogFile:
-    """The last file opened before `time_s`, else the first one; `opened_s` is asked log2(n) times. Pure."""
+    """Return the last file opened before `time_s`, else the first one; calls `opened_s` log2(n) times. Pure."""
     low, high = 0, len(logs)  # files before `low` were opened before the time, files from `high` on were not
     while low < high:
         middle = (low + high) // 2
@@ -97,7 +97,7 @@ def last_before(logs: Sequence[BinlogFile], time_s: int, opened_s: Callable[[Bin
 
 
 def opened_s(connection: MySqlConnection, file: str) -> int:
-    """When the server opened a binlog file: seconds since 1970 of its first event. Closes the connection."""
+    """Return when the server opened a binlog file: seconds since 1970 of its first event. Closes the connection."""
     try:
         accept_checksums(connection, "master_binlog_checksum", "source_binlog_checksum")
         announce_reader(connection, str(uuid.uuid4()))
@@ -125,7 +125,7 @@ def _first_event_time(connection: MySqlConnection, server_id: int, file: str) ->
 
 
 def check_file_position(connection: MySqlConnection, info: ServerInfo, wanted: LogPosition) -> None:
-    """Raises PositionLost, naming what is gone, when the server cannot continue from that file and position."""
+    """Raise PositionLost, with the details, when the server cannot continue from that file and position."""
     logs = list_logs(connection)
     found = next((log for log in logs if log.name == wanted.file), None)
     if found is None:
@@ -137,9 +137,10 @@ def check_file_position(connection: MySqlConnection, info: ServerInfo, wanted: L
 
 
 def check_had(connection: MySqlConnection, info: ServerInfo, done: str) -> None:
-    """Raises SourceError when the server does not have all transactions of a set that another tool has read.
+    """Raise SourceError when the server lacks transactions of a set that another tool has read.
 
-    So it is when the set is of another server, or partly: what this one has besides would be read from its begin.
+    Then the set is of another server, at least partly, and this server's own transactions would be read from their
+    begin.
     """
     try:
         missing = lacking(info.executed, done, mariadb=info.mariadb)
@@ -154,9 +155,9 @@ def check_had(connection: MySqlConnection, info: ServerInfo, done: str) -> None:
 
 
 def check_gtid_position(connection: MySqlConnection, info: ServerInfo, done: str) -> None:
-    """Raises PositionLost, naming what is gone, when the server cannot send everything after the GTIDs in `done`.
+    """Raise PositionLost, with the details, when the server cannot send everything after the GTIDs in `done`.
 
-    `done` is a MySQL GTID set or a MariaDB GTID position, and may be empty: then nothing was seen yet.
+    `done` is a MySQL GTID set or a MariaDB GTID position; empty means that nothing was read yet.
     """
     try:
         if info.mariadb:

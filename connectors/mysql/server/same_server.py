@@ -1,4 +1,4 @@
-"""Whether an address still leads to the server whose positions are in hand. Asked on every connection that reads."""
+"""Checks that an address still leads to the server of the known positions. Used on every connection that reads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ _POINT = "point hostname and port at the old server or a replica of it, or start
 
 
 class AnotherServer(SourceError):
-    """The address leads to another server than before. Always caught: by what then looks for the place to go on."""
+    """The address leads to another server than before.
+
+    Always caught, by code that then finds the position to continue at.
+    """
 
 
 def check_same(connection: MySqlConnection, identity: str) -> None:
-    """Raises AnotherServer when the server is not the one with that identity; an empty one is any."""
+    """Raise AnotherServer when the server does not have that identity; an empty one matches any."""
     if not identity:
         return
     found = identity_of(connection)
@@ -29,8 +32,10 @@ def check_same(connection: MySqlConnection, identity: str) -> None:
 
 
 def check_not_reset(connection: MySqlConnection, info: ServerInfo, done: str | None) -> None:
-    """Raises PositionLost when the same server no longer knows transactions that were read from it: its log was reset
-    or cut off, and a position in it means something else now."""
+    """Raise PositionLost when the same server no longer knows transactions read from it.
+
+    Its log was reset or truncated, so that a position in it now means something else.
+    """
     if done is None:
         return
     if info.mariadb:
@@ -50,11 +55,11 @@ def check_not_reset(connection: MySqlConnection, info: ServerInfo, done: str | N
 
 
 def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPosition, done: str | None) -> None:
-    """Raises PositionLost when the server's log does not go on at that place, where `done` is done.
+    """Raise PositionLost when the server's log does not continue at that position, where `done` is committed.
 
-    Raises AnotherServer when the file is gone though nothing with it that was not read: `log_bin` was renamed, or all
-    was purged up to there. GTIDs then say where the log goes on. Not for MariaDB, where a number is all that is known
-    of a server, and the file the only thing that tells it from another one. Raises SourceError.
+    Raises AnotherServer when the file is missing but nothing unread is lost with it: `log_bin` was renamed, or
+    everything before was purged. GTIDs then determine where the log continues. Not for MariaDB, where a server is known
+    only by a number, and the file alone distinguishes it from another one. Raises SourceError.
     """
     if info.mariadb or done is None:
         check_file_position(connection, info, at)
@@ -100,8 +105,10 @@ def check_same_history(
 
 
 def needed_gtids(done: str | None, where: str, *, old: str, new: str) -> str:
-    """The GTIDs of an offset on the server `old`. Raises SourceError when it has none: then nothing says where another
-    server stands."""
+    """Return the GTIDs of an offset on the server `old`.
+
+    Raises SourceError without any, as no position corresponds then.
+    """
     if done is None:
         raise SourceError(
             f"this is the server {new}, the pipeline has read {old} so far, and without GTIDs its log has no place to "
@@ -113,8 +120,10 @@ def needed_gtids(done: str | None, where: str, *, old: str, new: str) -> str:
 
 
 def check_has_transactions(info: ServerInfo, done: str, where: str, *, old: str) -> None:
-    """Raises SourceUnavailable when the server lacks transactions that the pipeline has read from `old`, SourceError
-    when it has none at all of the servers that wrote them: no replica comes to that."""
+    """Raise SourceUnavailable when the server lacks transactions that the pipeline has read from `old`.
+
+    Raises SourceError when it has none at all of the servers that wrote them: it cannot be a lagging replica.
+    """
     lost = lacking(info.executed, done, mariadb=info.mariadb)
     if lost and not info.mariadb and info.executed:
         writers = {uuid for (uuid, _), _ in GtidSet.parse(done).sources}

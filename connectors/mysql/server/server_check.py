@@ -1,4 +1,4 @@
-"""Preconditions of a pipeline: server settings, privileges, and a replica id that nobody else uses."""
+"""Preconditions of a pipeline: server settings, privileges, and an unused replica id."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from connectors.mysql.server.not_logged import not_logged_problems
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
 from connectors.shared.sql.text import quoted
 
-# Ids picked by ourselves come from the upper half, far from those that people number their replicas with.
+# Ids are picked from the upper half, far from those that people usually give to replicas.
 _PICKED = range(2**31, 2**32 - 1)
 _TABLES_PER_QUERY = 200
 _VIEWS = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS"
 
 
 def check_server(connection: MySqlConnection, captures: Callable[[TableId], bool] | None = None) -> ServerInfo:
-    """The server's state, when its log can be captured. Raises one SourceError with every reason why not.
+    """Return the server's state, if its log can be captured. Raises one SourceError with every reason otherwise.
 
-    `captures`: whether a table is captured; without it, whether the log has their databases' rows is not looked at.
-    Supported as they are: encrypted binary logs (the server decrypts what it sends), compressed transactions and
-    MariaDB's log_bin_compress, any binlog_checksum, binlog_row_value_options = PARTIAL_JSON.
+    `captures`: whether a table is captured; without it, log filters for databases are not checked. Supported as they
+    are: encrypted binary logs (the server decrypts what it sends), compressed transactions and MariaDB's
+    log_bin_compress, any binlog_checksum, binlog_row_value_options = PARTIAL_JSON.
     """
     info = server_info(connection)
     problems = [*settings_problems(info), *not_logged_problems(connection, info, captures)]
@@ -43,7 +43,7 @@ def check_server(connection: MySqlConnection, captures: Callable[[TableId], bool
 
 
 def settings_problems(info: ServerInfo) -> Iterator[tuple[str, str]]:
-    """(what is wrong, what to do) for each setting that would lose data. Pure."""
+    """Yield (problem, fix) for each setting that would lose data. Pure."""
     if not info.log_bin:
         fix = "add log-bin=binlog and server-id=1 under [mysqld] in its configuration file and restart it"
         yield "the server writes no binary log (log_bin is OFF)", fix
@@ -60,9 +60,9 @@ def settings_problems(info: ServerInfo) -> Iterator[tuple[str, str]]:
 
 
 def check_replication_privilege(connection: MySqlConnection, server_id: int) -> None:
-    """Raises SourceError with the GRANT statement when the account may not read the binary log.
+    """Raise SourceError with the GRANT statement when the account may not read the binary log.
 
-    Asks with the command a replica registers with, under the server's own id, which is not shown as a replica.
+    Uses the command with which a replica registers, under the server's own id, which is not listed as a replica.
     """
     # COM_REGISTER_SLAVE: id, host, user, password (each with a length byte), port, rank, master id.
     body = struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
@@ -74,8 +74,10 @@ def check_replication_privilege(connection: MySqlConnection, server_id: int) -> 
 
 
 def check_select(connection: MySqlConnection, tables: Iterable[TableId]) -> None:
-    """Raises SourceError naming the first of these tables that the account may not read all columns of, as the others
-    are not shown to it; or all that the server cannot open. Reads no row."""
+    """Raise SourceError for the first of these tables with an unreadable column, or for all that cannot be opened.
+
+    Other tables are not visible to the account. Reads no row.
+    """
     wanted = tuple(tables)
     for start in range(0, len(wanted), _TABLES_PER_QUERY):
         part = wanted[start : start + _TABLES_PER_QUERY]
@@ -93,7 +95,7 @@ def _all_columns(table: TableId) -> str:
 
 
 def _name_unreadable(connection: MySqlConnection, tables: Iterable[TableId]) -> None:
-    """Raises SourceError for the tables that the server cannot open; its own answers need not name them."""
+    """Raise SourceError for the tables that the server cannot open; its own errors need not name them."""
     answers: dict[TableId, str] = {}
     for table in tables:
         try:
@@ -112,42 +114,42 @@ def _name_unreadable(connection: MySqlConnection, tables: Iterable[TableId]) -> 
 
 
 def grant_statement(connection: MySqlConnection) -> str:
-    """The statement that gives this connection's account what a pipeline needs."""
+    """Return the statement that grants this connection's account what a pipeline needs."""
     return GRANT.format(user=account(where_of(connection)))
 
 
 def free_server_id(connection: MySqlConnection) -> int:
-    """A random high replica id that no registered replica uses: two readers with one id would cut each other off."""
+    """Return a random high replica id that is not registered: two readers with one id would disconnect each other."""
     used = used_server_ids(connection)
     chosen = random.SystemRandom().sample(_PICKED, 1 + len(used))
     return next(number for number in chosen if number not in used)
 
 
 def used_server_ids(connection: MySqlConnection) -> frozenset[int]:
-    """The server's own id and those of its registered replicas (as far as the account may see them)."""
+    """Return the server's own id and those of its registered replicas (as far as visible to the account)."""
     own = {int(query(connection, "SELECT @@GLOBAL.server_id")[0][0])}
     for statement in ("SHOW REPLICAS", "SHOW SLAVE HOSTS"):
         try:
             return frozenset(own | {int(row[0]) for row in query(connection, statement)})
         except SourceError as error:
             if error.retryable:
-                raise  # the connection is gone; other errors: a spelling this server lacks, or no privilege
+                raise  # the connection is lost; other errors: unknown statement, or no privilege
     return frozenset(own)
 
 
 def announce_reader(connection: MySqlConnection, uuid: str) -> None:
-    """Give a session that is about to dump the log an identity of its own.
+    """Give a session that is about to dump the log its own identity.
 
     A MySQL server ends an older dump of the same replica uuid, or without one of the same server id (function
-    `kill_zombie_dump_threads`). So every reader needs another uuid.
+    `kill_zombie_dump_threads`). So every reader needs its own uuid.
     """
     query(connection, "SET @replica_uuid = %s, @slave_uuid = %s", (uuid, uuid))
 
 
 def accept_checksums(connection: MySqlConnection, *names: str) -> None:
-    """Let the server send events with the checksums that its log has; servers before MySQL 5.6.1 have none.
+    """Let the server send events with the checksums stored in its log; servers before MySQL 5.6.1 have none.
 
-    `names`: the session variables that it looks at, `master_binlog_checksum` and since MySQL 8.0.26
+    `names`: the session variables that it reads, `master_binlog_checksum` and since MySQL 8.0.26
     `source_binlog_checksum`.
     """
     for _, value in query(connection, "SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'"):
@@ -156,11 +158,11 @@ def accept_checksums(connection: MySqlConnection, *names: str) -> None:
 
 
 BEYOND = re.compile(r"[^\u0000-\uffff]")
-"""A letter that no name has: names are in utf8mb3. MySQL puts ? in its place, MariaDB refuses it."""
+"""Matches a character that no name can have: names are in utf8mb3. MySQL replaces it with ?, MariaDB refuses it."""
 
 
 def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connection: MySqlConnection) -> SourceError:
-    """The error for a pattern that matches nothing; an account sees only tables it has a privilege on."""
+    """Return the error for a pattern without a match; an account sees only tables it has a privilege on."""
     known = (TableId(str(row[0]), str(row[1])) for row in query(connection, _VIEWS, slow=True))
     views = [str(view) for view in known if pattern.matches(view)]
     if views:

@@ -1,4 +1,4 @@
-"""A server's version and settings and the end of its binary log, asked in one go."""
+"""A server's version, settings and end of its binary log, queried together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VARIABLES = (
 )  # fmt: skip
 
 SLOW_S = 300.0
-"""How long a statement may take whose time depends on how many tables or rows there are."""
+"""Time limit of statements whose duration depends on the number of tables or rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,18 @@ class ServerInfo:
     """A server at one moment.
 
     Attributes:
-        version: as the server says it; `version_number` is (major, minor, patch).
+        version: as reported by the server; `version_number` is (major, minor, patch).
         server_uuid: MySQL's since 5.6; empty on MariaDB, which has none.
         gtid: transactions carry GTIDs (MariaDB: always; MySQL: gtid_mode ON).
         executed: the GTID set or position at `file`/`position`, in the server's spelling on one line; may be empty.
         purged: MySQL's gtid_purged; empty on MariaDB.
         file, position: end of the binary log; empty and 0 when `log_bin` is off, or the log is not in files.
         explicit_timestamps: explicit_defaults_for_timestamp.
-        logs_received: log_replica_updates: it logs what it takes from other servers.
-        logs_cascades: it logs what foreign keys do to rows: MySQL since 9.6, unless `innodb_native_foreign_keys` is on.
+        logs_received: log_replica_updates: it logs changes received from other servers.
+        logs_cascades: it logs row changes by foreign keys: MySQL since 9.6, unless `innodb_native_foreign_keys` is on.
         generated_keys: sql_generate_invisible_primary_key, of MySQL.
-        log_engine: MariaDB's binlog_storage_engine; empty where the log is in files.
-        do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case where names are compared so.
+        log_engine: MariaDB's binlog_storage_engine; empty if the log is in files.
+        do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case if names ignore case.
         row_image, row_format: binlog_row_image and so on, upper case.
     """
 
@@ -72,7 +72,7 @@ class ServerInfo:
 
     @property
     def dialect(self) -> DdlDialect:
-        """How it reads statements whose events do not say more."""
+        """The SQL dialect for statements whose events do not specify more."""
         own = DdlDialect.of(self.version)
         return replace(
             own,
@@ -83,34 +83,34 @@ class ServerInfo:
 
     @property
     def mariadb(self) -> bool:
-        """The server is MariaDB."""
+        """Whether the server is MariaDB."""
         return self.flavor == "mariadb"
 
     @property
     def filters_log(self) -> bool:
-        """Its log leaves databases out."""
+        """Whether its log excludes databases."""
         return bool(self.do_db or self.ignore_db)
 
     def logs_database(self, database: str) -> bool:
-        """Whether rows of a database get into the log."""
+        """Return whether rows of a database are logged."""
         name = database.lower() if self.lower_case_table_names else database
         return name in self.do_db if self.do_db else name not in self.ignore_db
 
     @property
     def identity(self) -> str:
-        """Whose positions these are: the server's uuid; on MariaDB, which has none, its server id."""
+        """The owner of positions: the server's uuid; on MariaDB, which has none, its server id."""
         return self.server_uuid or f"server-id {self.server_id}"
 
 
 def query(
     connection: MySqlConnection, sql: str, arguments: Sequence[object] | None = None, *, slow: bool = False
 ) -> tuple[Row, ...]:
-    """Rows of one statement. Raises SourceError or SourceUnavailable instead of the driver's errors.
+    """Run one statement and return its rows. Raises SourceError or SourceUnavailable instead of the driver's errors.
 
-    A server that does not answer within the connection's read timeout is unavailable. A `slow` statement, whose time
-    depends on how much data there is, may take `SLOW_S`.
+    A server that does not answer within the connection's read timeout is unavailable. A `slow` statement, whose
+    duration depends on the amount of data, may take `SLOW_S`.
     """
-    driver: Any = connection  # PyMySQL's stubs leave the field out
+    driver: Any = connection  # the field is missing in PyMySQL's stubs
     usual_s = driver._read_timeout
     try:
         if slow and usual_s is not None:
@@ -132,13 +132,13 @@ def _no_database(answer: str, connection: MySqlConnection) -> SourceError:
 
 
 def where_of(connection: MySqlConnection) -> str:
-    """`user@host:port` of a connection."""
+    """Return `user@host:port` of a connection."""
     user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user
     return f"{user}@{connection.host}:{connection.port}"
 
 
 def server_info(connection: MySqlConnection) -> ServerInfo:
-    """Ask the server. Needs REPLICATION CLIENT when the binary log is on; raises SourceError with the GRANT."""
+    """Query the server. Needs REPLICATION CLIENT when the binary log is on; raises SourceError with the GRANT."""
     info = server_settings(connection)
     in_files = info.log_bin and not info.log_engine
     logged = _log_row(connection, info.flavor, info.version_number) if in_files else ("", 0, "", "", "")
@@ -154,7 +154,7 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
 
 
 def server_settings(connection: MySqlConnection) -> ServerInfo:
-    """The server without where its log stands and what that leaves out: any account may ask. Raises SourceError."""
+    """Return the server without the state and filters of its log; any account may query it. Raises SourceError."""
     values = _variables(connection)
     if "version" not in values:
         raise _no_database("SHOW GLOBAL VARIABLES names no version", connection)
@@ -185,7 +185,7 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
 
 
 def identity_of(connection: MySqlConnection) -> str:
-    """`ServerInfo.identity`, asked by itself."""
+    """Query only `ServerInfo.identity`."""
     greeting: Any = connection  # PyMySQL's stubs leave the type out
     version = str(greeting.get_server_info())
     if "mariadb" in version.lower() or version_number(version) < (5, 6, 0):
@@ -194,7 +194,7 @@ def identity_of(connection: MySqlConnection) -> str:
 
 
 def version_number(text: str) -> tuple[int, int, int]:
-    """`9.7.4-2` -> (9, 7, 4); MariaDB's replication prefix `5.5.5-` is not a version. Raises SourceError."""
+    """Parse a version: `9.7.4-2` -> (9, 7, 4). MariaDB's replication prefix `5.5.5-` is ignored. Raises SourceError."""
     match = re.match(r"(\d+)\.(\d+)\.(\d+)", text.removeprefix("5.5.5-"))
     if match is None:
         raise SourceError(f"the server's version {text!r} is not understood")
@@ -208,8 +208,10 @@ def _variables(connection: MySqlConnection) -> dict[str, str]:
 
 
 def end_of_log(connection: MySqlConnection) -> tuple[str, int, str]:
-    """File and position of the end of the log, and the GTID set there: empty on MariaDB, which would look for it in the
-    file. One cheap statement. Raises SourceError."""
+    """Return file and position of the end of the log, and the GTID set there. Raises SourceError.
+
+    The GTID set is empty on MariaDB, which would search the file for it. One cheap statement.
+    """
     greeting: Any = connection  # PyMySQL's stubs leave the type out
     version = str(greeting.get_server_info())
     flavor: Flavor = "mariadb" if "mariadb" in version.lower() else "mysql"
@@ -218,22 +220,24 @@ def end_of_log(connection: MySqlConnection) -> tuple[str, int, str]:
 
 
 def _log_row(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> Row:
-    """File, position, binlog_do_db, binlog_ignore_db and, on MySQL, the GTID set; of no log empty."""
+    """Return file, position, binlog_do_db, binlog_ignore_db and, on MySQL, the GTID set; all empty without a log."""
     new = flavor == "mysql" and number >= (8, 2, 0)
     rows = query(connection, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
     return (*rows[0], "")[:5] if rows else ("", 0, "", "", "")
 
 
 def _executed(connection: MySqlConnection, flavor: Flavor, logged: Row) -> str:
-    """The GTIDs that belong to the end of the log."""
+    """Return the GTIDs at the end of the log."""
     if flavor == "mysql" or not logged[0]:
         return _one_line(str(logged[4] or ""))
     return gtids_at(connection, str(logged[0]), int(logged[1]))
 
 
 def gtids_at(connection: MySqlConnection, file: str, position: int) -> str:
-    """MariaDB's GTIDs at a place of its log. Raises SourceUnavailable when the server cannot tell: the answer is NULL,
-    where no transaction at all is an empty text."""
+    """Return MariaDB's GTIDs at a position of its log. Raises SourceUnavailable when the server answers NULL.
+
+    NULL means that it cannot tell; an empty text means no transaction at all.
+    """
     found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position), slow=True)[0][0]
     if found is None:
         raise SourceUnavailable(

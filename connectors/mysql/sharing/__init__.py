@@ -1,1 +1,1 @@
-"""Planned batches and decoded rows that the runs of a pipeline into several sinks take from each other."""
+"""Planned batches and decoded rows shared by the runs of a pipeline into several sinks."""

@@ -1,6 +1,6 @@
 """Decoded blocks in a file: each as an Arrow stream of one record batch, then an index of them.
 
-A file that is whole ends with the index and its length. Whoever reads it maps it into memory and copies nothing.
+A complete file ends with the index and its length. Readers map it into memory and copy nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _LENGTH_BYTES = 8
 
 
 class BlocksTooLarge(Exception):
-    """The blocks do not fit into the file that they may have."""
+    """The blocks exceed the maximum size of the file."""
 
 
 def write_blocks(
     path: Path, blocks: Iterable[ChangeBlock], metadata: Sequence[str], counts: Counter[str], most_bytes: int
 ) -> None:
-    """Write the blocks, with these columns of metadata, and what was counted once all of them are made.
+    """Write the blocks, with these metadata columns, and the final counts.
 
-    Raises TooLarge, and OSError where the file cannot be written.
+    Raises BlocksTooLarge, and OSError if the file cannot be written.
     """
     tables: dict[TableId, int] = {}
     schemas: list[tuple[TableId, TableSchema]] = []
@@ -65,9 +65,9 @@ def _batch(block: ChangeBlock, metadata: Sequence[str]) -> pa.RecordBatch:
 
 
 class BlocksFile:
-    """A file that `write_blocks` has finished. Raises OSError and ValueError for one that is not there, or not whole.
+    """A file that `write_blocks` has completed. Raises OSError and ValueError for a missing or incomplete one.
 
-    `counts` is what was counted while the blocks were made. The file may be removed once the object is made.
+    `counts` are those counted while the blocks were made. The file may be removed once the object exists.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +86,7 @@ class BlocksFile:
         ]
 
     def blocks(self) -> Iterator[ChangeBlock]:
-        """The blocks as they were written. Their memory is the file's."""
+        """Yield the blocks as written. Their memory is that of the file."""
         for number, at in self._index:
             self._map.seek(at)
             batch = pa.ipc.open_stream(self._map).read_next_batch()
@@ -101,7 +101,7 @@ class BlocksFile:
 
 
 class _BlockMetadata:
-    """The metadata of a block, for any of its rows: a row is known by its sequence, as rows of one event are alike."""
+    """The metadata of a block, for any of its rows: rows are looked up by sequence, as rows of one event share them."""
 
     def __init__(self, sequence: pa.Array, columns: Mapping[str, pa.Array]) -> None:
         self._sequence, self._columns = sequence, columns

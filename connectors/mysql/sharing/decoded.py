@@ -1,12 +1,12 @@
-"""Decoded ranges of the log that runs share: who comes first decodes a range into a file, the others read the file.
+"""Decoded ranges of the log that runs share: the first run decodes a range into a file, the others read the file.
 
-    folder/blocks/KEY            whole: renamed when its last byte is written
-    folder/blocks/KEY.lock       flock: of the task that writes it, until that has ended in whatever way
+    folder/blocks/KEY            complete: renamed after its last byte is written
+    folder/blocks/KEY.lock       flock: of the task that writes it, until that ends in whatever way
     folder/blocks/KEY.part-PID   being written
-    folder/blocks/KEY.by-NAME    a run has it; when all have, it goes
+    folder/blocks/KEY.by-NAME    a run has read it; removed when all have
 
-The key stands for all that the rows are made of. A file that is not there, or cannot be had soon, is done without: then
-a task reads the server's log. Executor.
+The key covers everything that the rows depend on. Without a file, or when it would take too long, a task reads the
+server's log. Executor.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ from connectors.mysql.sharing.blocks_file import BlocksFile, BlocksTooLarge, wri
 from connectors.mysql.sharing.runs import Runs
 
 LEAST_BYTES = 256 << 10
-"""A shorter range of the log is read and decoded in less time than a file takes."""
+"""Minimum size of a shared range: a shorter one is decoded in less time than a file takes."""
 MOST_BYTES = 512 << 20
-"""All files together; the oldest go first. They are in memory as far as the machine has it to spare."""
+"""Maximum total size of the files; the oldest are removed first.
+
+They are in memory as far as the machine can spare it.
+"""
 STALLED_S = 2.0
-"""A file that grows no more is not waited for."""
+"""Time without growth after which a file is not waited for."""
 _LOOK_S = 0.005
 
 Decode = Callable[[Count], Iterator[ChangeBlock]]
@@ -44,11 +47,11 @@ Decode = Callable[[Count], Iterator[ChangeBlock]]
 
 
 class Elsewhere(Exception):
-    """The range came from another server than it was planned on: its rows have other numbers, of that task alone."""
+    """The range came from another server than planned: its rows have other sequences, valid only for that task."""
 
 
 class SharedBlocks:
-    """The decoded ranges of one pipeline's runs. Cheap to make."""
+    """The decoded ranges of one pipeline's runs. Cheap to create."""
 
     def __init__(self, siblings: Siblings, most_bytes: int = MOST_BYTES) -> None:
         self._siblings, self._most = siblings, most_bytes
@@ -63,9 +66,9 @@ class SharedBlocks:
         alone: Callable[[], Iterator[ChangeBlock]],
         count: Count,
     ) -> Iterator[ChangeBlock]:
-        """The blocks of a range. `made_of` is what they depend on besides it, `names` the metadata that is wanted.
+        """Yield the blocks of a range. `made_of` is what they depend on besides it, `names` the requested metadata.
 
-        `for_all` decodes it for the file, and may be given up before its end; it raises Elsewhere instead of giving
+        `for_all` decodes it for the file, and may be abandoned before its end; it raises Elsewhere instead of returning
         rows of another server. `alone` decodes it for this task.
         """
         file = None
@@ -79,7 +82,7 @@ class SharedBlocks:
         yield from in_phase("read", file.blocks())
 
     def _file(self, part: LogRange, key: str, names: Sequence[str], decode: Decode) -> BlocksFile | None:
-        """The range's file, written first where another run will want it; None when there is none."""
+        """Return the range's file, writing it first if another run will need it; None when there is none."""
         found = self._open(key)
         if found is not None or not self._runs.has_slower_run(_last_sequence(part), self._most // 2):
             return found
@@ -106,7 +109,7 @@ class SharedBlocks:
 
     @contextmanager
     def _turn(self, key: str) -> Iterator[bool]:
-        """Whether the file is this task's to write; waits for one that writes it, as long as that gets on."""
+        """Lock the file if this task is to write it; waits for another writer as long as that makes progress."""
         lock = os.open(self._folder / f"{key}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             yield self._try_lock(lock, key)
@@ -128,7 +131,7 @@ class SharedBlocks:
             time.sleep(_LOOK_S)
 
     def _write(self, part: LogRange, key: str, names: Sequence[str], decode: Decode) -> bool:
-        """Whether the file is there. Raises what `decode` raises."""
+        """Write the file; returns whether it exists now. Raises what `decode` raises."""
         limit = max(2 * _bytes(part), self._most // 8)  # the log may be compressed
         if limit > self._most:
             return False
@@ -176,7 +179,7 @@ def _last_sequence(part: LogRange) -> int:
 
 
 def _bytes(part: LogRange) -> int:
-    """Bytes of log in a range, but for a file that it begins in and does not end in."""
+    """Return the bytes of log in a range, ignoring the part in an earlier file."""
     return part.end.position - (part.start.position if part.start.file == part.end.file else 0)
 
 

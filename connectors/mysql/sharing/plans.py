@@ -1,6 +1,6 @@
-"""Batches of the log that one run has planned, for the others to take as they are.
+"""Batches of the log planned by one run, shared with the others.
 
-Each is a file of the folder that the runs share, named by where it begins and ends. It is complete or not there.
+Each is a file of the runs' shared folder, named by its begin and end. A file is complete or does not exist.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from connectors.mysql.log.segment import Cut
 from connectors.mysql.server.positions import LogPosition
 
 MOST_PLANS = 64
-"""So many are kept: a run that is further behind plans for itself."""
+"""Number of plans kept: a run that is further behind plans for itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
-    """A batch that begins no new table and changes none.
+    """A batch without new or changed tables.
 
     Attributes:
-        start, end: as the run that planned it has them.
-        cuts: where its parts end; none when nothing in it concerns captured tables.
-        tables: stands for the definitions that hold in it (`definitions_digest`).
-        opened_s: when the server opened the file that it ends in, where the batch has come to that file.
+        start, end: the offsets of the run that planned it.
+        cuts: ends of its parts; none when nothing in it concerns captured tables.
+        tables: digest of the definitions valid in it (`definitions_digest`).
+        opened_s: when the server opened the file that the batch ends in, if the batch has reached it first.
     """
 
     start: MySqlOffset
@@ -39,7 +39,7 @@ class SharedPlan:
     opened_s: int | None = None
 
     def after(self, start: MySqlOffset) -> SharedPlan | None:
-        """The rest of it, for a run that is at `start`; None where that is not known to be the same log."""
+        """Return the rest of it, for a run at `start`; None unless it is known to be the same log."""
         same = (start.server, start.files_ahead) == (self.start.server, self.start.files_ahead)
         known = (start.gtids is None) == (self.end.gtids is None)
         at_start = start.position == self.start.position
@@ -51,13 +51,16 @@ class SharedPlan:
 
 
 class Plans:
-    """The planned batches of all runs. Stream reader process. What cannot be written or read is not there."""
+    """The planned batches of all runs. Stream reader process.
+
+    Errors of reading or writing mean that there is no plan.
+    """
 
     def __init__(self, siblings: Siblings) -> None:
         self._folder, self._name = siblings.folder / "plans", siblings.name
 
     def publish(self, plan: SharedPlan) -> None:
-        """Let the others have a plan. Repeatable."""
+        """Publish a plan. Repeatable."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             made = self._folder / f"{self._name}.new"
@@ -69,7 +72,7 @@ class Plans:
             return
 
     def at(self, start: MySqlOffset, tables: str) -> SharedPlan | None:
-        """The plan of another run, or the rest of it, that goes on at `start`."""
+        """Return the plan of another run, or the rest of it, that continues at `start`."""
         here = start.sequence
         for first, last, name in reversed(self._listed()):
             if not first <= here < last:
@@ -81,7 +84,7 @@ class Plans:
         return None
 
     def _listed(self) -> list[tuple[int, int, str]]:
-        """Where each begins and ends, in the order of their beginnings."""
+        """Return begin, end and name of each plan, sorted by begin."""
         found = []
         try:
             for name in os.listdir(self._folder):

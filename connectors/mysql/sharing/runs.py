@@ -1,4 +1,4 @@
-"""The runs that read one log: where each is, in a small file of its own that the others read. Any process."""
+"""The runs that read one log: the position of each, in a small file of its own that the others read. Any process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from cdc.source import Siblings
 
 FRESH_S = 2.0
-"""A run that has planned nothing for longer does not count: its sink is slow, or away."""
+"""Age after which a run without new plans does not count: its sink is slow or unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharingRun:
-    """A run as the others see it.
+    """A run as seen by the others.
 
     Attributes:
         at: sequence up to which it has planned.
         follows: whether it reads the server's log itself.
-        clear: it has read all of the log, and nothing of a captured table waits.
+        clear: it has read all of the log, and no captured table has changes waiting.
     """
 
     at: int
@@ -31,14 +31,14 @@ class SharingRun:
 
 
 class Runs:
-    """The runs of one pipeline. What cannot be written or read is as if it were not there: nothing depends on it."""
+    """The runs of one pipeline. Errors of reading or writing count as missing: nothing depends on it."""
 
     def __init__(self, siblings: Siblings, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._name, self._clock = siblings.folder / "runs", siblings.name, clock
         self._reported: SharingRun | None = None
 
     def report(self, run: SharingRun) -> None:
-        """Say where this run is, and that it is still there. Stream reader process."""
+        """Report the position of this run and that it is alive. Stream reader process."""
         path = self._folder / self._name
         try:
             if run == self._reported:
@@ -54,12 +54,14 @@ class Runs:
             self._reported = None
 
     def live_runs(self) -> list[SharingRun]:
-        """The other runs that have told something within `FRESH_S`."""
+        """Return the other runs that have reported within `FRESH_S`."""
         return [run for run, age_s in self._read() if age_s <= FRESH_S]
 
     def has_slower_run(self, sequence: int, most: int) -> bool:
-        """Whether another run, however slow, is at a place up to `sequence` and at most so many bytes before it, or
-        perhaps: places of two log files tell no distance."""
+        """Return whether another run, however slow, may be at most `most` bytes behind `sequence`.
+
+        Positions of different log files have no known distance.
+        """
         least = sequence - most
         return any(least <= run.at <= sequence for run, age_s in self._read() if age_s <= 10 * FRESH_S)
 

@@ -1,1 +1,1 @@
-"""Values against the sink's columns: checks, conversions, and what becomes of rejected values."""
+"""Checks values against the sink's columns, converts them, and handles rejected ones."""

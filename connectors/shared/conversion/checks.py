@@ -1,7 +1,7 @@
-"""Tests of a whole column against the sink's column: cheap when every value fits, exact when one does not.
+"""Checks of a whole column against the sink's column: cheap when every value fits, exact when one does not.
 
-A test takes an Arrow array and gives None, or bool[n] with the values that do not fit. It may tell what is left of such
-a value when it is cut down to fit.
+A check takes an Arrow array and returns None, or bool[n] with the values that do not fit. It may also shorten such
+values to fit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _DAY_US = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class ValueCheck:
-    """One test. `shorten` gives the column with the rejected (bool[n]) cut down; None when that cannot be done."""
+    """One check.
+
+    `shorten` returns the column with the rejected values (bool[n]) cut to fit; None when that is impossible.
+    """
 
     reason: Reason
     rejected: Callable[[pa.Array], np.ndarray | None]
@@ -35,7 +38,7 @@ class ValueCheck:
 
 
 def checks(plan: ColumnPlan, limits: FieldLimits) -> tuple[ValueCheck, ...]:
-    """The tests that a column needs, in order."""
+    """Return the checks that a column needs, in order."""
     kind = plan.arrow
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _string_checks(plan, limits)
@@ -53,7 +56,7 @@ def checks(plan: ColumnPlan, limits: FieldLimits) -> tuple[ValueCheck, ...]:
 
 
 def nulls(array: pa.Array) -> np.ndarray | None:
-    """bool[n], true for values that are NULL; None when none is."""
+    """Return bool[n], true for NULL; None when there is none."""
     return _flags(array.is_null()) if array.null_count else None
 
 
@@ -92,7 +95,7 @@ def _invalid_utf8(array: pa.Array) -> np.ndarray | None:
 
 
 def _bytes(array: pa.Array) -> list[bytes | None]:
-    """Values of a string array, which may be no text, as bytes."""
+    """Return values of a string array, which may be invalid text, as bytes."""
     return list(array.view(pa.binary()).to_pylist())
 
 
@@ -105,13 +108,13 @@ def _is_text(value: bytes) -> bool:
 
 
 def _too_long_in_hex(array: pa.Array, limit: int, field: FieldLimits) -> np.ndarray | None:
-    """Text that is too long once a value beside it makes the column go as hex digits."""
+    """Find text that becomes too long because another value forces the column into hex digits."""
     long = too_long(array, limit)
     return long if long is not None and field.sent_as_hex(array) else None
 
 
 def _truncate_values(array: pa.Array, bad: np.ndarray, limit: int) -> pa.Array:
-    """Cut values to `limit` bytes, text at the last border of a character before that."""
+    """Cut values to `limit` bytes, text at the last character boundary before that."""
     is_text = pa.types.is_string(array.type)
     values: list[Any] = _bytes(array) if is_text else array.to_pylist()
     for at in np.flatnonzero(bad).tolist():
@@ -134,7 +137,7 @@ def _not_finite(array: pa.Array) -> np.ndarray | None:
 
 
 def _range(low: int, high: int, view: pa.DataType | None = None) -> ValueCheck:
-    """Whole numbers outside low..high. view: the integers to look at, for dates and timestamps."""
+    """Check for whole numbers outside low..high. view: integer type for dates and timestamps."""
 
     def rejected(array: pa.Array) -> np.ndarray | None:
         numbers = array.view(view) if view is not None else array
@@ -165,7 +168,7 @@ def _number_checks(plan: ColumnPlan) -> tuple[ValueCheck, ...]:
 
 
 def _truths(array: pa.Array) -> np.ndarray | None:
-    """A DECIMAL(n, n) holds no 1."""
+    """Find true values: a DECIMAL(n, n) cannot hold 1."""
     found = _flags(array.fill_null(False))
     return found if found.any() else None
 
@@ -213,7 +216,7 @@ def _chop(array: pa.Array, bad: np.ndarray, unit: Decimal) -> pa.Array:
 
 
 def _fraction_check(plan: ColumnPlan) -> tuple[ValueCheck, ...]:
-    """Digits of a second that the sink's DATETIME would round away."""
+    """Check for fractional digits that the sink's DATETIME would round away."""
     source, target = plan.source.type.length, plan.target.length
     if plan.target.kind is not TargetKind.DATETIME or target is None or (source is not None and source <= target):
         return ()
@@ -238,11 +241,11 @@ def _never(_: pa.Array) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FieldLimits:
-    """One sink's limits besides those of its columns: changes of fields on the way into it. The default has none.
+    """One sink's limits besides those of its columns, from changes that it makes to fields. The default has none.
 
     Attributes:
         field_bytes: the longest field that the server reads, None without limit.
-        keeps_digits: whether bytes in a character column are kept as hex digits, twice their length.
+        keeps_digits: whether bytes in a character column are stored as hex digits, twice their length.
         sent_as_hex: whether this text column is sent as hex digits, which are twice as long.
     """
 

@@ -1,8 +1,8 @@
-"""One value at a time into the text that a sink column of an unrelated kind reads, or the reason why it cannot.
+"""Converts single values to the text that a sink column of an unrelated kind reads, or gives the reason for refusal.
 
-This is the slow way, for tables whose columns are of other kinds than the source's: kept across a change of type, or
-made by somebody else. A value passes only when the sink would hold the same value: `12.00` goes into an INT column and
-`12.5` does not. For FLOAT and DOUBLE the same means that what the sink holds prints as the number that was sent.
+This is the slow path, for tables whose columns are of other kinds than the source's: kept across a change of type, or
+created by the user. A value passes only if the sink would hold the same value: `12.00` goes into an INT column and
+`12.5` does not. For FLOAT and DOUBLE, same means that the stored value prints as the number that was sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from connectors.shared.conversion.target import TargetColumn, TargetKind
 
 
 def converter(plan: ColumnPlan) -> Callable[[Any], str]:
-    """A function from a value, as Arrow gives it to Python, to text. The function raises RejectedValue."""
+    """Return a function from a value, as Arrow gives it to Python, to text. The function raises RejectedValue."""
     target, source = plan.target, plan.source.type
     if target.kind in TEXT:
         return lambda value: plain_text(value, source)
@@ -51,7 +51,7 @@ def _never(value: Any) -> str:
 
 
 def plain_text(value: Any, source: DataType) -> str:
-    """The text that the kernels write for a value of this type. Raises RejectedValue for bytes that are no text."""
+    """Format a value of this type like the kernels. Raises RejectedValue for bytes that are not text."""
     if source.kind is Kind.GEOMETRY:
         return geometry_text(value)
     if source.kind is Kind.VECTOR:
@@ -107,7 +107,7 @@ def _span(value: datetime.timedelta, digits: int | None) -> str:
 
 
 def _number(value: Any, source: DataType) -> Decimal:
-    """The number that a value is or spells."""
+    """Return the number that a value is or spells."""
     if isinstance(value, bool | int):
         return Decimal(int(value))
     if isinstance(value, Decimal):
@@ -161,7 +161,7 @@ def _approximate(number: Decimal, kind: TargetKind) -> str:
 
 
 def _moment(value: Any, source: DataType) -> datetime.datetime:
-    """The wall clock that a value is or spells."""
+    """Return the wall clock time that a value is or spells."""
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=None)
     if isinstance(value, datetime.date):
@@ -192,7 +192,7 @@ def _datetime(moment: datetime.datetime, target: TargetColumn) -> str:
 
 
 def _json(value: Any, source: DataType) -> str:
-    """Text that is a JSON document goes as it is; numbers are documents; nothing else is."""
+    """Return a JSON document: valid JSON text as it is, numbers as text; everything else is rejected."""
     text = _characters(value) if isinstance(value, bytes) else value
     if isinstance(value, float | Decimal):
         return plain_text(value, source)

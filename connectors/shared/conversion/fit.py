@@ -1,7 +1,7 @@
-"""Finds every value that the sink's columns would refuse, bend or turn NULL, before anything is sent.
+"""Finds every value that the sink's columns would refuse, change or turn into NULL, before anything is sent.
 
-Both servers answer such a value, by their settings, with NULL, with a shortened text, or with a failed load that names
-a line of a request that is gone. Here the error names the table, the column, the key and the place in the log.
+Depending on their settings, the servers respond to such a value with NULL, a shortened text, or a failed load that
+names a line of a request no longer available. Here the error names the table, the column, the key and the log position.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _WIDTHS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """Rows that the sink's table holds as they are.
+    """Rows that the sink's table holds unchanged.
 
     Attributes:
-        rows: record batch of m rows for the encoder: columns of unrelated kinds have become text.
+        rows: record batch of m rows for the encoder: columns of unrelated kinds are converted to text.
         delete: uint8[m].
-        dead_letters: rows left out, under the policy `dead-letter`.
-        counts: values changed and rows left out, by `counter_name`.
+        dead_letters: skipped rows, under the policy `dead-letter`.
+        counts: changed values and skipped rows, by `counter_name`.
     """
 
     rows: pa.RecordBatch
@@ -73,11 +73,12 @@ class Fitter:
         Args:
             schema: the source's table.
             target: the sink's table as it is.
-            limits: those of the way into the sink.
-            policy: what happens to a value that does not fit.
+            limits: those of the transfer to the sink.
+            policy: treatment of a value that does not fit.
             time_zone: the zone, in Arrow's spelling, whose wall clock a TIMESTAMP is written in; its value is an
-                instant. In a key the second of two instants with the same clock does not fit.
-            max_key_bytes: the longest encoded key the server takes, None without limit.
+                instant. In a zone with summer time two instants a year have the same clock, so in a key only UTC
+                distinguishes them.
+            max_key_bytes: the longest encoded key that the server accepts, None without limit.
 
         Raises:
             SinkError: the sink's table lacks a column.
@@ -103,7 +104,7 @@ class Fitter:
             )
 
     def check(self, images: LastImages) -> Fitted:
-        """Values of deleted rows matter only in columns that a delete carries.
+        """Check rows. Values of deleted rows matter only in columns that a delete carries.
 
         Raises:
             SinkError: a value does not fit and the policy is `fail`, or does not apply to it.
@@ -120,7 +121,7 @@ class Fitter:
         return Fitted(rows.filter(pa.array(keep)), images.delete[keep], dead_letters, found.counts)
 
     def adapted(self, column: _Column, array: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
-        """Instants as the wall clock of the sink's zone, and which of a key's have that of another instant."""
+        """Convert instants to the wall clock of the sink's zone."""
         if self._zone is None or column.plan.source.type.kind is not Kind.TIMESTAMP_LTZ:
             return array, None
         instants = array.cast(pa.timestamp("us", tz=self._zone))
@@ -129,18 +130,18 @@ class Fitter:
         return clocks, is_second_of_two(instants, clocks) if is_key else None
 
     def without_deleted(self, column: _Column, array: pa.Array, live: np.ndarray | None) -> pa.Array:
-        """The column without values of deleted rows, when one of them is longer than a field may be: they do not go."""
+        """Drop unsent values of deleted rows if one of them is longer than a field may be."""
         limit = self._limits.field_bytes
         if live is None or column.in_deletes or limit is None or not _is_string(array.type):
             return array
         return array if too_long(array, limit // 2) is None else _without(array, ~live)
 
     def place(self, column: _Column) -> str:
-        """Table and column."""
+        """Format table and column."""
         return f"{self._table}.{column.plan.target.name}"
 
     def refuse(self, column: _Column, reason: Reason, images: LastImages, row: int) -> SinkError:
-        """The error for one value."""
+        """Return the error for one value."""
         keys = {name: cell(images.rows, name, row) for name in self._key_names}
         key = ", ".join(f"{name}={value!r}" for name, value in keys.items()) or "no key"
         position = images.position_text(int(images.sequence[row]))
@@ -156,7 +157,7 @@ class Fitter:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column's plan, whether deletes carry it, its tests, and the function for unrelated kinds."""
+    """A column's plan, whether deletes carry it, its checks, and the converter for unrelated kinds."""
 
     plan: ColumnPlan
     in_deletes: bool
@@ -170,7 +171,7 @@ def _planned(plan: ColumnPlan, limits: FieldLimits) -> list[ValueCheck]:
 
 
 class _Findings:
-    """One call of `Fitter.check`: applies the policy as rejected are found."""
+    """One call of `Fitter.check`: applies the policy to rejected values as they are found."""
 
     def __init__(self, fitter: Fitter, images: LastImages) -> None:
         self._fitter, self._images = fitter, images
@@ -179,7 +180,7 @@ class _Findings:
         self.left_out: dict[int, list[tuple[_Column, Reason]]] = {}
 
     def column(self, column: _Column, array: pa.Array) -> pa.Array:
-        """The column as it can be sent."""
+        """Return the column in the form to send."""
         array, same_clock = self._fitter.adapted(column, array)
         if same_clock is not None:
             array = self._apply(column, ValueCheck(Reason.SAME_CLOCK, nulls), array, same_clock)
@@ -192,7 +193,7 @@ class _Findings:
         return self._fitter.without_deleted(column, array, self._live)
 
     def key_sizes(self, keys: tuple[_Column, ...], arrays: list[pa.Array]) -> None:
-        """Keys that the server would refuse for their length."""
+        """Find keys that the server would refuse for their length."""
         limit = self._fitter.max_key_bytes
         if limit is not None and keys:
             long = long_keys([column.plan for column in keys], arrays, limit)
@@ -200,7 +201,7 @@ class _Findings:
                 self._apply(keys[0], ValueCheck(Reason.KEY_TOO_LONG, nulls), arrays[0], long)
 
     def dead_letters(self, key_names: tuple[str, ...]) -> tuple[DeadLetter, ...]:
-        """One per rejected row, in order."""
+        """Return one dead letter per rejected row, in order."""
         made = []
         for row, found in sorted(self.left_out.items()):
             values = {name: cell(self._images.rows, name, row) for name in self._images.rows.schema.names}
@@ -217,7 +218,7 @@ class _Findings:
         return tuple(made)
 
     def _relevant_rejections(self, column: _Column, rejected: np.ndarray) -> np.ndarray:
-        """Rejected values that matter: not in a deleted row's value columns, and one for each value."""
+        """Return the rejections that matter: not in a deleted row's value columns, and one per value."""
         if self._live is not None and not column.in_deletes:
             rejected = rejected & self._live
         known = [row for row, found in self.left_out.items() if any(one is column for one, _ in found)]
@@ -227,7 +228,7 @@ class _Findings:
         return rejected
 
     def _apply(self, column: _Column, check: ValueCheck, array: pa.Array, rejected: np.ndarray) -> pa.Array:
-        """Deal with the rejected of one check; returns the column without them, or as it was for rows that go out."""
+        """Apply the policy to the rejected values of one check; returns the column without them."""
         if not rejected.any():
             return array
         policy, reason = self._fitter.policy, check.reason
@@ -255,7 +256,7 @@ class _Findings:
             self.left_out.setdefault(row, []).append((column, reason))
 
     def _converted(self, column: _Column, array: pa.Array) -> pa.Array:
-        """Text of every value, NULL in deleted rows that do not carry the column."""
+        """Convert every value to text; NULL in deleted rows that do not carry the column."""
         texts: list[str | None] = []
         bad: dict[Reason, dict[int, str | None]] = {}
         skip = None if column.in_deletes else self._live
@@ -267,7 +268,7 @@ class _Findings:
                 except RejectedValue as refused:
                     bad.setdefault(refused.reason, {})[row] = refused.shortened
                 except (ValueError, OverflowError):
-                    # Python has no such date: before the year 1, or not in the calendar at all.
+                    # Python has no such date: before the year 1, or not in the calendar.
                     bad.setdefault(Reason.OUT_OF_RANGE, {})[row] = None
             texts.append(text)
         made = pa.array(texts, pa.string())
@@ -279,7 +280,7 @@ class _Findings:
 
 
 def _shortened(reason: Reason, rows: dict[int, str | None]) -> ValueCheck:
-    """The check of values that one reason kept from being converted."""
+    """Return the check for values that could not be converted for one reason."""
 
     def shorten(array: pa.Array, bad: np.ndarray) -> pa.Array:
         values = array.to_pylist()
@@ -296,12 +297,12 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def _without(array: pa.Array, rejected: np.ndarray) -> pa.Array:
-    """The column with NULL in place of the rejected."""
+    """Replace rejected values with NULL."""
     return pc.if_else(pa.array(rejected), pa.scalar(None, array.type), array)
 
 
 def _sentence(column: _Column, reason: Reason, row: pa.RecordBatch, max_key_bytes: int | None) -> str:
-    """The fault of a value; text and bytes are described, not shown."""
+    """Describe the problem with a value; text and bytes are described, not shown."""
     value, kind = cell(row, column.plan.source.name, 0), str(column.plan.target)
     if isinstance(value, str | bytes):
         size = len(value.encode()) if isinstance(value, str) else len(value)
@@ -323,7 +324,7 @@ def _sentence(column: _Column, reason: Reason, row: pa.RecordBatch, max_key_byte
 
 
 def long_keys(plans: Sequence[ColumnPlan], arrays: Sequence[pa.Array], limit: int) -> np.ndarray | None:
-    """bool[n] keys of more than `limit` bytes, None when there are none. `arrays`: the key columns in key order."""
+    """Return bool[n] of keys with more than `limit` bytes, None without any. `arrays`: the key columns in key order."""
     sizes = _sizes(plans, arrays, exact=False)
     if len(sizes) == 0 or sizes.max() <= limit:
         return None
@@ -332,10 +333,10 @@ def long_keys(plans: Sequence[ColumnPlan], arrays: Sequence[pa.Array], limit: in
 
 
 def _sizes(plans: Sequence[ColumnPlan], arrays: Sequence[pa.Array], *, exact: bool) -> np.ndarray:
-    """int64[n] bytes of encoded keys, as StarRocks counts them against its limit of 128.
+    """Return int64[n]: the bytes of encoded keys, as StarRocks counts them against its limit of 128.
 
-    Numbers take their own width. Text takes its bytes; where more columns follow, a zero byte in it takes two and its
-    end takes two. Not exact: with the longest text of values that are sent as text but are no strings.
+    Numbers count with their own width. Text counts with its bytes; if more columns follow, a zero byte in it takes two
+    and its end takes two. If not `exact`, non-string values that are sent as text count with their maximum length.
     """
     total = np.zeros(len(arrays[0]), np.int64)
     for at, (plan, array) in enumerate(zip(plans, arrays, strict=True)):

@@ -1,9 +1,9 @@
-"""Geometry values (4 bytes of SRID, then WKB) as text: `POINT(1 2)`, `SRID=4326;POINT(13.4 52.5)`.
+"""Formats geometry values (4 bytes of SRID, then WKB) as text: `POINT(1 2)`, `SRID=4326;POINT(13.4 52.5)`.
 
-Well-known text is what both servers' spatial functions read (`ST_GeomFromText`, `ST_GeometryFromText`) once a prefix is
-cut off. Coordinates come in the order in which they are stored, x before y: longitude first, also where MySQL's own
-`ST_AsText` swaps the axes. Numbers are the shortest text that reads back as the same double. WKB after OGC 06-103r4,
-section 8.2; only the two-dimensional types that MySQL stores.
+Both servers' spatial functions read well-known text (`ST_GeomFromText`, `ST_GeometryFromText`) without the prefix.
+Coordinates keep their stored order, x before y: longitude first, also where MySQL's own `ST_AsText` swaps the axes.
+Numbers are the shortest text that reads back as the same double. WKB after OGC 06-103r4, section 8.2; only the
+two-dimensional types that MySQL stores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEEPEST = 64
 
 
 def geometry_text(value: bytes) -> str:
-    """The text of one value. Raises RejectedValue for bytes that are no geometry."""
+    """Format one value. Raises RejectedValue for bytes that are not a geometry."""
     try:
         (srid,) = struct.unpack_from("<I", value)
         text, end = _WkbReader(value).geometry(4, 0)
@@ -73,7 +73,7 @@ class _WkbReader:
         return ",".join(rings), at
 
     def _parts(self, at: int, count: int, kind: int, depth: int) -> tuple[str, int]:
-        """Members of a multi type lose their own name: `MULTIPOINT((1 2),(3 4))`."""
+        """Format members of a multi type without their own name: `MULTIPOINT((1 2),(3 4))`."""
         parts = []
         for _ in range(count):
             text, at = self.geometry(at, depth + 1)

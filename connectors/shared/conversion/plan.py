@@ -1,4 +1,4 @@
-"""Which source column goes into which sink column, and in which Arrow type its values reach the encoder."""
+"""Assigns source columns to sink columns, with the Arrow type in which values reach the encoder."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ APPROXIMATE = frozenset({TargetKind.FLOAT, TargetKind.DOUBLE})
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """One column's way.
+    """The assignment of one column.
 
     Attributes:
         source: the column of the change blocks.
         target: the column of the sink.
-        converted: whether every value is turned into text of its own before the encoder, as the kinds are not related.
+        converted: whether every value is converted to text before the encoder, as the kinds are unrelated.
     """
 
     source: Column
@@ -42,7 +42,10 @@ class ColumnPlan:
 
 
 def plan_columns(schema: TableSchema, target: TargetTable) -> tuple[ColumnPlan, ...]:
-    """One plan per source column, in the source's order. Raises SinkError for a column that the sink's table lacks."""
+    """Return one plan per source column, in the source's order.
+
+    Raises SinkError for a column missing in the sink's table.
+    """
     missing = [name for name in schema.names if not _has(target, name)]
     if missing:
         raise SinkError(
@@ -66,7 +69,7 @@ def _has(target: TargetTable, name: str) -> bool:
 
 
 def _related(source: DataType, column: TargetColumn) -> bool:
-    """Whether the encoder's own text of such a value is what the sink's column reads."""
+    """Return whether the sink's column can read the encoder's own text of such a value."""
     kind, target = source.kind, column.kind
     if kind is Kind.GEOMETRY:
         return target is TargetKind.VARBINARY
@@ -96,7 +99,7 @@ _WIDTHS = {
 
 
 def text_bytes(source: DataType) -> int | None:
-    """The longest text of a value that is no string; None for strings, whose lengths are looked at."""
+    """Return the maximum text length of a non-string value; None for strings, which are measured."""
     digits = 6 if source.length is None else source.length
     if source.kind is Kind.TIME:
         return 11 + digits

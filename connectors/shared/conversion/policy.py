@@ -1,4 +1,4 @@
-"""The treatment of a value that the sink's column cannot hold, and the words for why it cannot."""
+"""The treatment of values that the sink's column cannot hold, and the reasons for refusing them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class RejectedValuePolicy(StrEnum):
     """The treatment of a value that does not fit.
 
     FAIL stops the pipeline with an error that names table, column, key and position. NULL sends NULL instead; TRUNCATE
-    cuts text and bytes to length (text between characters) and drops digits of a fraction. Neither touches a key
-    column, and where they do not apply, as with NULL in a NOT NULL column, the pipeline stops. DEAD_LETTER leaves the
-    row out of the sink and writes it to a file. All but FAIL are counted, by table, column and reason.
+    cuts text and bytes to length (text between characters) and drops fractional digits. Neither changes a key column,
+    and where they do not apply, such as NULL in a NOT NULL column, the pipeline stops. DEAD_LETTER skips the row in the
+    sink and writes it to a file. All but FAIL are counted, by table, column and reason.
     """
 
     FAIL = "fail"
@@ -21,7 +21,7 @@ class RejectedValuePolicy(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a value does not fit; part of counter names and of dead letters."""
+    """Reasons why a value does not fit; part of counter names and of dead letters."""
 
     TOO_LONG = "too-long"
     OUT_OF_RANGE = "out-of-range"
@@ -46,12 +46,12 @@ _DONE = {
 
 
 def counter_name(reason: Reason, policy: RejectedValuePolicy, place: str) -> str:
-    """`too-long-truncated shop.orders.note`. `place` is table and column."""
+    """Return a counter name such as `too-long-truncated shop.orders.note`. `place` is table and column."""
     return f"{reason}-{_DONE[policy]} {place}"
 
 
 class RejectedValue(Exception):
-    """A value that cannot become the sink column's text. `shortened` is what TRUNCATE would send, None for nothing."""
+    """A value that cannot become the sink column's text. `shortened` is the text for TRUNCATE, None for none."""
 
     def __init__(self, reason: Reason, shortened: str | None = None) -> None:
         super().__init__(reason)

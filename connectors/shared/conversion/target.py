@@ -1,4 +1,4 @@
-"""The sink's table as it actually is: what a value has to fit into. Read from the server, never guessed."""
+"""The sink's table as it actually is, which values must fit. Read from the server, never guessed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cdc.schema import TableId
 
 
 class TargetKind(StrEnum):
-    """Kinds of column that Doris and StarRocks store; the value is the servers' own word.
+    """Kinds of column that Doris and StarRocks store; the value is the servers' own name.
 
     | kind | length means |
     |---|---|
@@ -62,10 +62,10 @@ class TargetTable:
 
     Attributes:
         table: the sink's table id.
-        columns: in the sink's order, hidden columns left out.
+        columns: in the sink's order, without hidden columns.
         keys: names of the key columns in key order; empty for a table that keeps every row.
         upserts: whether a row replaces the one with its key and deletes can be sent (unique or primary key model).
-        kept_in_deletes: value columns that a delete has to carry as well (a column that decides which row is newer).
+        kept_in_deletes: value columns that a delete must carry as well (a column that decides which row is newer).
     """
 
     table: TableId
@@ -75,7 +75,7 @@ class TargetTable:
     kept_in_deletes: tuple[str, ...] = ()
 
     def column(self, name: str) -> TargetColumn:
-        """The column of that name; the servers do not tell upper from lower case. Raises KeyError."""
+        """Return the column of that name; the servers ignore case. Raises KeyError."""
         for column in self.columns:
             if column.name == name:
                 return column

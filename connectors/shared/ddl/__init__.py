@@ -1,1 +1,1 @@
-"""DDL of MySQL and MariaDB as text: `parse` gives statements as values, whatever brought the text."""
+"""Parses DDL of MySQL and MariaDB: `parse` returns statements as values, wherever the text comes from."""

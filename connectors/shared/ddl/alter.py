@@ -1,7 +1,7 @@
-"""ALTER TABLE, clause by clause.
+"""Parses ALTER TABLE, clause by clause.
 
 Source of the grammar: the manual's page ALTER TABLE of MySQL 9.7 and of MariaDB. Clauses about indexes, constraints,
-partitions and storage are recognised by their first words and stepped over; anything else is Unreadable.
+partitions and storage are recognized by their first words and skipped; anything else is Unreadable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PARTITION_VERBS = (
 
 
 def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTableStatement:
-    """Everything after `ALTER [ONLINE] [IGNORE] TABLE`. With IGNORE rows go whose unique key another one has too."""
+    """Parse everything after `ALTER [ONLINE] [IGNORE] TABLE`. IGNORE deletes rows with a duplicate unique key."""
     if_exists = cursor.accept("IF", "EXISTS")
     table = cursor.table()
     cursor.accept_wait()
@@ -46,7 +46,7 @@ def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTableStat
     periods: dict[str, tuple[str, ...]] = {}
     while not cursor.at_end():
         clauses += _clause(cursor, periods)
-        # Table options need no comma between them, nor does what is said about partitions at the end.
+        # No comma is needed between table options, nor before partitions at the end.
         cursor.accept_symbol(",")
     return AlterTableStatement(table, tuple(clauses), if_exists)
 
@@ -151,7 +151,7 @@ def _drop(cursor: Cursor) -> list[Clause]:
         return []
     if cursor.accept_any("INDEX", "KEY", "CONSTRAINT"):
         cursor.accept("IF", "EXISTS")
-        # The primary key is also an index, and a constraint, by this name.
+        # The primary key is also an index and a constraint of this name.
         return [DropPrimaryKeyClause()] if cursor.name().upper() == "PRIMARY" else []
     cursor.accept("COLUMN")
     if_exists = cursor.accept("IF", "EXISTS")
@@ -230,7 +230,7 @@ def _rows_moved(cursor: Cursor) -> list[Clause]:
 
 
 def _other_clause(cursor: Cursor) -> list[Clause]:
-    """Table options, and clauses that change neither columns nor key nor name."""
+    """Parse table options, and clauses that change neither columns nor key nor name."""
     if cursor.accept("ORDER", "BY"):
         cursor.skip_statement()
         return []

@@ -1,4 +1,4 @@
-"""Character set names as DDL writes them: aliases, the set of a collation, and the most bytes a character takes.
+"""Character set names in DDL: aliases, the character set of a collation, and the maximum bytes of a character.
 
 Source: SHOW CHARACTER SET of MySQL 9.7 and MariaDB 10.11.
 """
@@ -21,17 +21,17 @@ _BYTES: dict[str, int] = {
 
 
 def charset_name(written: str) -> str:
-    """The character set's own name, lower case; `utf8` is `utf8mb3` on both servers."""
+    """Return the character set's own name, lower case; `utf8` is `utf8mb3` on both servers."""
     name = written.lower()
     return "utf8mb3" if name == "utf8" else name
 
 
 def charset_of(collation: str) -> str | None:
-    """The character set of a collation, None for one that fits several (`uca1400_ai_ci`, `default`)."""
+    """Return the character set of a collation, None for one that fits several (`uca1400_ai_ci`, `default`)."""
     name = charset_name(collation.partition("_")[0])
     return name if name in _BYTES else None
 
 
 def max_bytes(charset: str) -> int:
-    """The most bytes a character takes; 4 for a character set that this tool does not know."""
+    """Return the maximum bytes of a character; 4 for an unknown character set."""
     return _BYTES.get(charset, 4)

@@ -1,7 +1,7 @@
-"""A column definition: name, type and every attribute clause of both servers.
+"""Parses a column definition: name, type and every attribute clause of both servers.
 
-Source of the grammar: `column_def`, `column_attribute` of MySQL's sql/sql_yacc.yy,
-`field_spec`, `attribute` of MariaDB's.
+Source of the grammar: `column_def`, `column_attribute` of MySQL's sql/sql_yacc.yy, `field_spec`, `attribute` of
+MariaDB's.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _MOMENTS = ("DATE", "TIME", "TIMESTAMP")
 _COLUMN_END = ("FIRST", "AFTER", "PARTITION", "REMOVE")
 _Fields = dict[str, Any]
-"""Fields of `ColumnDefinition` that an attribute gives."""
+"""Fields of `ColumnDefinition` set by an attribute."""
 
 
 def parse_column(cursor: Cursor) -> ColumnDefinition:
-    """`name type attributes`, up to a comma, a closing bracket, FIRST, AFTER or the end."""
+    """Parse `name type attributes`, up to a comma, a closing bracket, FIRST, AFTER or the end."""
     return parse_column_body(cursor, cursor.column())
 
 
 def parse_column_body(cursor: Cursor, name: str) -> ColumnDefinition:
-    """`type attributes` of a column whose name was read already."""
+    """Parse `type attributes` of a column whose name is already read."""
     spec = parse_type(cursor)
     column = ColumnDefinition(name, spec, nullable=False if spec.serial else None, auto_increment=spec.serial)
     while not (cursor.at_end() or cursor.at_symbol(",") or cursor.at_symbol(")") or cursor.at_any(*_COLUMN_END)):
@@ -37,7 +37,7 @@ def parse_column_body(cursor: Cursor, name: str) -> ColumnDefinition:
 
 
 def parse_default(cursor: Cursor) -> Default:
-    """Parse a default: a literal, a time function, or an expression, which is stepped over."""
+    """Parse a default: a literal, a time function, or an expression, which is skipped."""
     if cursor.accept("NULL"):
         return Default(DefaultKind.NULL)
     if cursor.at_any(*_NOW):
@@ -48,9 +48,9 @@ def parse_default(cursor: Cursor) -> Default:
 
 
 def _attribute(cursor: Cursor, column: ColumnDefinition) -> ColumnDefinition:
-    """The column with what the attribute at the cursor says of it."""
+    """Parse the attribute at the cursor; returns the column with it."""
     word = cursor.peek().word
-    # MariaDB's storage engines take options of their own: `name = value`.
+    # MariaDB's storage engines have options of their own: `name = value`.
     if cursor.at_symbol("=", 1) and word not in _HANDLERS and word not in _WORDS:
         cursor.next()
         cursor.next()
@@ -112,7 +112,7 @@ def _generated(cursor: Cursor, column: ColumnDefinition) -> _Fields:
 
 def _as(cursor: Cursor, _: ColumnDefinition) -> _Fields:
     if cursor.accept("ROW"):
-        # A system versioning column (MariaDB): the server writes it itself.
+        # A system versioning column (MariaDB), written by the server.
         word = cursor.accept_any("START", "END")
         if not word:
             raise cursor.unexpected("START or END")
@@ -162,14 +162,17 @@ def _one_value(cursor: Cursor, _: ColumnDefinition) -> _Fields:
 
 
 def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Fields:
-    """MariaDB writes the character set after it."""
+    """Parse COMPRESSED; in MariaDB the character set follows it."""
     if cursor.accept_symbol("="):
         cursor.next()
     return {"type": replace(column.type, charset=parse_charset(cursor) or column.type.charset)}
 
 
 def _with(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    """One such column makes a new table keep versions of its rows, the others left out (MariaDB)."""
+    """Parse WITH SYSTEM VERSIONING of a column (MariaDB).
+
+    In a new table, one such column makes the table keep row versions, without its other columns.
+    """
     cursor.expect("SYSTEM", "VERSIONING")
     return {"versioned": True}
 
@@ -190,7 +193,7 @@ _WORDS: dict[str, _Fields] = {
     "NULL": {"nullable": True}, "AUTO_INCREMENT": {"auto_increment": True}, "KEY": {"primary_key": True},
     "VIRTUAL": {}, "STORED": {}, "PERSISTENT": {}, "VISIBLE": {}, "INVISIBLE": {},
 }  # fmt: skip
-"""Attributes of one word; the last ones say nothing about rows."""
+"""Attributes of one word; the last ones do not affect rows."""
 
 
 def _default_now(cursor: Cursor) -> Default:
@@ -202,7 +205,7 @@ def _default_now(cursor: Cursor) -> Default:
 
 
 def _bracketed(cursor: Cursor) -> Default:
-    """`(expression)`. A bare literal in brackets, as TEXT and JSON defaults need them, stays a literal."""
+    """Parse `(expression)`. A literal alone in brackets, as required for TEXT and JSON defaults, stays a literal."""
     introduced = cursor.at_symbol("-", 1) or cursor.peek(1).word.startswith("_")
     if cursor.at_symbol(")", 3 if introduced else 2):
         cursor.next()
@@ -219,7 +222,7 @@ def _bracketed(cursor: Cursor) -> Default:
 
 
 def _literal(cursor: Cursor) -> Default | None:
-    """A literal at the cursor, with its sign or introducer; None when there is none."""
+    """Parse a literal at the cursor, with its sign or introducer; None when there is none."""
     sign = ""
     place = 0
     while cursor.at_symbol("-", place) or cursor.at_symbol("+", place):
@@ -241,9 +244,9 @@ def _literal(cursor: Cursor) -> Default | None:
     if kind is DefaultKind.STRING:
         text = cursor.string()
         if first.word in _MOMENTS and not STORED_TEXT[first.word.lower()].fullmatch(text):
-            return Default(DefaultKind.EXPRESSION)  # servers spell it otherwise, which a text column shows
+            return Default(DefaultKind.EXPRESSION)  # servers spell it differently, which shows in a text column
         if introducer and not (introducer in _SAME_TEXT or (introducer in _SAME_ASCII and text.isascii())):
-            return Default(DefaultKind.EXPRESSION)  # its bytes are other letters in that character set
+            return Default(DefaultKind.EXPRESSION)  # its bytes are other characters in that character set
         return Default(kind, text)
     text = {"TRUE": "1", "FALSE": "0"}.get(literal.word, literal.text)
     cursor.next()
@@ -254,7 +257,7 @@ def _literal(cursor: Cursor) -> Default | None:
 
 _SAME_TEXT = frozenset({"_UTF8", "_UTF8MB3", "_UTF8MB4"})
 _SAME_ASCII = frozenset({"_ASCII", "_LATIN1", "_BINARY"})
-"""Introducers whose text is what the statement shows, always or where it is ASCII."""
+"""Introducers that do not change the text of the statement, always or if it is ASCII."""
 
 _LITERALS = {
     TokenKind.STRING: DefaultKind.STRING,
@@ -265,8 +268,10 @@ _LITERALS = {
 
 
 def _expression(cursor: Cursor) -> Default:
-    """An expression without brackets around it (MariaDB): a function call, a column, NEXT VALUE FOR a sequence, CASE, a
-    variable."""
+    """Parse an expression without brackets (MariaDB).
+
+    It is a function call, a column, NEXT VALUE FOR a sequence, CASE, or a variable.
+    """
     while cursor.accept_symbol("-") or cursor.accept_symbol("+"):
         pass
     if cursor.peek().kind is TokenKind.VARIABLE:
@@ -285,7 +290,7 @@ def _expression(cursor: Cursor) -> Default:
 
 
 def _skip_case(cursor: Cursor) -> None:
-    """Step over `CASE ... END`, which may have others in it."""
+    """Skip `CASE ... END`, which may be nested."""
     depth = 0
     while True:
         if cursor.at_end():

@@ -1,4 +1,4 @@
-"""CREATE TABLE: columns, keys, options, LIKE and AS SELECT.
+"""Parses CREATE TABLE: columns, keys, options, LIKE and AS SELECT.
 
 Source of the grammar: the manual's page CREATE TABLE of MySQL 9.7 and of MariaDB.
 """
@@ -17,7 +17,7 @@ _QUERY = ("IGNORE", "REPLACE", "AS", "SELECT", "WITH", "TABLE", "VALUES")
 
 @dataclass(slots=True)
 class Elements:
-    """The elements between the brackets of CREATE TABLE or of ALTER TABLE ... ADD ( ... )."""
+    """The elements in the brackets of CREATE TABLE or of ALTER TABLE ... ADD ( ... )."""
 
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Elements:
     periods: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def whole_key(self) -> tuple[str, ...] | None:
-        """The columns of the primary key; None where it ends with a period that is not among these elements."""
+        """Return the columns of the primary key; None if it ends with a period that is not among these elements."""
         if not self.overlapping:
             return self.primary_key
         period = self.periods.get(self.overlapping.casefold())
@@ -35,7 +35,7 @@ class Elements:
 
 
 def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTableStatement:
-    """Everything after `CREATE [OR REPLACE] TABLE`."""
+    """Parse everything after `CREATE [OR REPLACE] TABLE`."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     statement = CreateTableStatement(cursor.table(), if_not_exists=if_not_exists, or_replace=or_replace)
     if cursor.accept("LIKE"):
@@ -58,7 +58,7 @@ def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTableStatem
 
 
 def parse_elements(cursor: Cursor) -> Elements:
-    """`( column or key or constraint, ... )`."""
+    """Parse `( column or key or constraint, ... )`."""
     elements = Elements()
     cursor.expect_symbol("(")
     while True:
@@ -70,7 +70,7 @@ def parse_elements(cursor: Cursor) -> Elements:
 
 
 def primary_key(cursor: Cursor, elements: Elements) -> tuple[str, ...]:
-    """The columns of the primary key, none without one. Unreadable: it ends with a period made by another statement."""
+    """Return the columns of the primary key. Raises Unreadable if it ends with a period made by another statement."""
     key = elements.whole_key()
     if key is None:
         raise cursor.unexpected(f"columns, as nothing here tells those of the period {elements.overlapping}")
@@ -78,7 +78,7 @@ def primary_key(cursor: Cursor, elements: Elements) -> tuple[str, ...]:
 
 
 def parse_key_or_constraint(cursor: Cursor, elements: Elements) -> bool:
-    """A key, constraint or period at the cursor, if there is one; columns of a primary key go to `elements`."""
+    """Parse a key, constraint or period at the cursor, if there is one; columns of a primary key go to `elements`."""
     if cursor.accept("CONSTRAINT") and not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
         cursor.accept("IF", "NOT", "EXISTS")
         cursor.name()
@@ -104,7 +104,7 @@ def parse_key_or_constraint(cursor: Cursor, elements: Elements) -> bool:
 
 
 def _index_word(cursor: Cursor) -> None:
-    """A word between PRIMARY KEY and its columns: an index name, `USING BTREE`."""
+    """Skip a word between PRIMARY KEY and its columns: an index name, `USING BTREE`."""
     if cursor.accept_any("USING", "TYPE"):
         cursor.next()
         return
@@ -121,7 +121,7 @@ def _element(cursor: Cursor, elements: Elements) -> None:
 
 
 def _after_columns(cursor: Cursor, statement: CreateTableStatement) -> CreateTableStatement:
-    """Options, partitions and a query after the columns."""
+    """Parse options, partitions and a query after the columns."""
     options = TableOptions()
     while not cursor.at_end():
         if cursor.accept_symbol(","):

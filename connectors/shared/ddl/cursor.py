@@ -1,4 +1,4 @@
-"""A place in a statement's tokens: look ahead, accept, insist, step over."""
+"""A position in a statement's tokens: look ahead, accept, require, skip."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 
 
 class Cursor:
-    """Reads tokens left to right: `take...` moves on only when it fits, `expect...` raises Unreadable if not."""
+    """Reads tokens left to right: `take...` advances only on a match, `expect...` raises Unreadable without one."""
 
     def __init__(self, sql: str, dialect: DdlDialect, database: str) -> None:
         self.dialect = dialect
@@ -19,36 +19,36 @@ class Cursor:
         self._ahead: list[Token] = []
 
     def peek(self, ahead: int = 0) -> Token:
-        """The token that many places ahead; END beyond the last one."""
+        """Return the token that many positions ahead; END after the last one."""
         while len(self._ahead) <= ahead:
             self._ahead.append(next(self._tokens))
         return self._ahead[ahead]
 
     def next(self) -> Token:
-        """Move past one token and return it."""
+        """Consume one token and return it."""
         token = self.peek()
         del self._ahead[0]
         return token
 
     def at_end(self) -> bool:
-        """At the end of the text or at a `;`."""
+        """Return whether the cursor is at the end of the text or at a `;`."""
         return self.peek().kind is TokenKind.END or self.at_symbol(";")
 
     def at(self, *words: str) -> bool:
-        """True when these keywords come next, in this order."""
+        """Return whether these keywords come next, in this order."""
         return all(self.peek(place).word == word for place, word in enumerate(words))
 
     def at_any(self, *words: str) -> bool:
-        """One of these keywords comes next."""
+        """Return whether one of these keywords comes next."""
         return self.peek().word in words
 
     def at_symbol(self, symbol: str, ahead: int = 0) -> bool:
-        """This symbol comes next."""
+        """Return whether this symbol comes next."""
         token = self.peek(ahead)
         return token.kind is TokenKind.SYMBOL and token.text == symbol
 
     def accept(self, *words: str) -> bool:
-        """Move past these keywords if they come next, in this order."""
+        """Consume these keywords if they come next, in this order."""
         if not self.at(*words):
             return False
         for _ in words:
@@ -56,18 +56,18 @@ class Cursor:
         return True
 
     def accept_any(self, *words: str) -> str:
-        """Move past one of these keywords; which one, or empty."""
+        """Consume one of these keywords and return it, or return empty text."""
         return self.next().word if self.at_any(*words) else ""
 
     def accept_symbol(self, symbol: str) -> bool:
-        """Move past this symbol if it comes next."""
+        """Consume this symbol if it comes next."""
         if not self.at_symbol(symbol):
             return False
         self.next()
         return True
 
     def accept_wait(self) -> None:
-        """Move past MariaDB's `WAIT n` or `NOWAIT`, if one comes next."""
+        """Consume MariaDB's `WAIT n` or `NOWAIT`, if one comes next."""
         if self.accept("WAIT"):
             if self.peek().kind is not TokenKind.NUMBER:
                 raise self.unexpected("a number")
@@ -75,33 +75,33 @@ class Cursor:
         self.accept("NOWAIT")
 
     def expect(self, *words: str) -> None:
-        """Move past these keywords."""
+        """Consume these keywords."""
         if not self.accept(*words):
             raise self.unexpected(" ".join(words))
 
     def expect_symbol(self, symbol: str) -> None:
-        """Move past this symbol."""
+        """Consume this symbol."""
         if not self.accept_symbol(symbol):
             raise self.unexpected(symbol)
 
     def name(self) -> str:
-        """An identifier, quoted or not."""
+        """Read an identifier, quoted or not."""
         if self.peek().kind not in _NAMES:
             raise self.unexpected("a name")
         return self.next().text
 
     def at_name(self) -> bool:
-        """An identifier or keyword comes next."""
+        """Return whether an identifier or keyword comes next."""
         return self.peek().kind in _NAMES
 
     def word_or_string(self) -> str:
-        """A name that may also be written as a string, as character sets may."""
+        """Read a name that may also be written as a string, like character sets."""
         if self.peek().kind is TokenKind.STRING:
             return self.next().text
         return self.name()
 
     def table(self) -> TableId:
-        """`table`, `db.table` or `.table`; without a database it is the statement's own."""
+        """Read `table`, `db.table` or `.table`; the default is the statement's own database."""
         if self.accept_symbol("."):
             return TableId(self.database, self.name())
         first = self.name()
@@ -110,21 +110,21 @@ class Cursor:
         return TableId(self.database, first)
 
     def column(self) -> str:
-        """A column name, which ALTER and CREATE let be qualified: `table.column`, `db.table.column`."""
+        """Read a column name, which may be qualified in ALTER and CREATE: `table.column`, `db.table.column`."""
         name = self.name()
         while self.accept_symbol("."):
             name = self.name()
         return name
 
     def integer(self) -> int:
-        """A whole number."""
+        """Read a whole number."""
         token = self.peek()
         if token.kind is not TokenKind.NUMBER or not token.text.isdigit():
             raise self.unexpected("a number")
         return int(self.next().text)
 
     def length(self) -> int:
-        """The length of a type. Both servers take `DECIMAL(19.5)` and leave out what follows the point."""
+        """Read the length of a type. Both servers accept `DECIMAL(19.5)` and ignore the digits after the point."""
         token = self.peek()
         whole, _, fraction = token.text.partition(".")
         if token.kind is not TokenKind.NUMBER or not whole.isdigit() or not (fraction or "0").isdigit():
@@ -133,7 +133,7 @@ class Cursor:
         return int(whole)
 
     def string(self) -> str:
-        """A string; neighbouring strings are one. A character set introducer before it is stepped over."""
+        """Read a string, concatenating adjacent ones. Skips a character set introducer before it."""
         if self.peek().kind is TokenKind.NAME and self.peek().text.startswith("_"):
             self.next()
         if self.peek().kind is not TokenKind.STRING:
@@ -144,14 +144,14 @@ class Cursor:
         return text
 
     def names_in_brackets(self) -> tuple[str, ...]:
-        """`(a, b (10) DESC, ...)`: the first name of each element."""
+        """Read `(a, b (10) DESC, ...)`: the first name of each element."""
         names, period = self.key_in_brackets()
         if period:
             raise self.unexpected("a column")
         return names
 
     def key_in_brackets(self) -> tuple[tuple[str, ...], str]:
-        """`names_in_brackets`, and the period after them in MariaDB, `(a, p WITHOUT OVERLAPS)`, else an empty name."""
+        """Read `names_in_brackets`, and MariaDB's period after them, `(a, p WITHOUT OVERLAPS)`, or an empty name."""
         self.expect_symbol("(")
         names = [self._key_part()]
         while self.accept_symbol(","):
@@ -168,7 +168,7 @@ class Cursor:
         return name
 
     def skip_brackets(self) -> None:
-        """Step over `( ... )` with everything in it."""
+        """Skip `( ... )` with everything in it."""
         self.expect_symbol("(")
         depth = 1
         while depth:
@@ -179,7 +179,7 @@ class Cursor:
                 depth += (token.text == "(") - (token.text == ")")
 
     def skip_to_comma(self) -> None:
-        """Step over everything up to a comma or closing bracket of this level, or the end."""
+        """Skip everything up to a comma or closing bracket of this level, or the end."""
         while not (self.at_end() or self.at_symbol(",") or self.at_symbol(")")):
             if self.at_symbol("("):
                 self.skip_brackets()
@@ -187,11 +187,11 @@ class Cursor:
                 self.next()
 
     def skip_statement(self) -> None:
-        """Step over everything up to the end of the text, without looking at it."""
+        """Skip everything up to the end of the text, without tokenizing it."""
         self._ahead = [Token(TokenKind.END, "", self.peek().start)]
 
     def unexpected(self, wanted: str) -> Unreadable:
-        """The error for what comes next, when `wanted` should have come."""
+        """Return the error for an unexpected token when `wanted` was required."""
         token = self.peek()
         found = "the end" if token.kind is TokenKind.END else repr(token.text[:40])
         return Unreadable(f"expected {wanted} at offset {token.start}, found {found}")

@@ -1,4 +1,4 @@
-"""How the server that wrote a statement reads it: flavor, version, and the `sql_mode` it had at that moment."""
+"""How the server that wrote a statement reads it: flavor, version, and its `sql_mode` at that moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAD_CHAR_TO_FULL_LENGTH = 1 << 31
 _FIXED_ZONE = re.compile(r"[+-]\d\d:\d\d|UTC")
 
 _FLAGS_TELL = 100804
-"""MariaDB's version since which sessions may set `explicit_defaults_for_timestamp`."""
+"""MariaDB version since which sessions may set `explicit_defaults_for_timestamp`."""
 
 _LOGS_CASCADES = 90600
 
@@ -33,17 +33,17 @@ class DdlDialect:
         ansi_quotes: `"x"` is a name, not a string.
         backslash_escapes: a backslash in a string escapes the next character.
         real_as_float: REAL is FLOAT, not DOUBLE.
-        oracle: MariaDB's sql_mode=ORACLE, where some type names mean other types.
-        maxdb: sql_mode=MAXDB of MariaDB and of MySQL before 8, where TIMESTAMP means DATETIME.
-        brackets: MariaDB's sql_mode=MSSQL, where `[x]` is a name.
-        explicit_timestamps: `explicit_defaults_for_timestamp`; off makes TIMESTAMP columns NOT NULL unless they say
+        oracle: MariaDB's sql_mode=ORACLE, in which some type names mean other types.
+        maxdb: sql_mode=MAXDB of MariaDB and of MySQL before 8, in which TIMESTAMP means DATETIME.
+        brackets: MariaDB's sql_mode=MSSQL, in which `[x]` is a name.
+        explicit_timestamps: `explicit_defaults_for_timestamp`; if off, TIMESTAMP columns are NOT NULL unless declared
             NULL.
-        logs_cascades: what foreign keys do to rows is in the log: MySQL since 9.6, unless `innodb_native_foreign_keys`
+        logs_cascades: row changes by foreign keys are in the log: MySQL since 9.6, unless `innodb_native_foreign_keys`
             is on.
         generated_keys: MySQL's `sql_generate_invisible_primary_key`: a table's `my_row_id` stays its first column.
         strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
-        pads_char: PAD_CHAR_TO_FULL_LENGTH: a CHAR that is converted has spaces at its end.
-        fixed_zone: the session's time zone is known to have no hour twice.
+        pads_char: PAD_CHAR_TO_FULL_LENGTH: a converted CHAR has trailing spaces.
+        fixed_zone: the session's time zone is known to have no repeated hour.
     """
 
     mariadb: bool = False
@@ -63,7 +63,10 @@ class DdlDialect:
 
     @classmethod
     def of(cls, server_version: str) -> DdlDialect:
-        """The dialect of a server by its version text: `9.7.4`, `10.11.19-MariaDB-log`, `5.5.5-10.6.1-MariaDB`."""
+        """Return the dialect of a server, told from its version text.
+
+        Examples are `9.7.4`, `10.11.19-MariaDB-log` and `5.5.5-10.6.1-MariaDB`.
+        """
         mariadb = "mariadb" in server_version.lower()
         text = server_version.removeprefix("5.5.5-") if mariadb else server_version
         numbers = [int(number) for number in re.findall(r"\d+", text)[:3]]
@@ -78,11 +81,11 @@ class DdlDialect:
 
     @property
     def has_timestamp_flag(self) -> bool:
-        """Whether the flags of a QUERY event say what `explicit_defaults_for_timestamp` was."""
+        """Whether the flags of a QUERY event contain `explicit_defaults_for_timestamp`."""
         return self.mariadb and self.version >= _FLAGS_TELL
 
     def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None, time_zone: str = "") -> DdlDialect:
-        """The same server under the `sql_mode` bits and the time zone of a QUERY event.
+        """Return the dialect under the `sql_mode` bits and the time zone of a QUERY event.
 
         None keeps `explicit_timestamps`.
         """

@@ -1,4 +1,4 @@
-"""Table options and database options, one at a time: those that matter are kept, the others are stepped over knowingly.
+"""Parses table and database options, one at a time: relevant ones are kept, the other known ones are skipped.
 
 Source of the names: `create_table_option` of sql/sql_yacc.yy in both servers.
 """
@@ -25,7 +25,7 @@ _IGNORED = frozenset(
 
 
 def parse_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
-    """One table option at the cursor added to `options`; None, and nothing read, when there is none."""
+    """Add one table option at the cursor to `options`; None, with nothing read, when there is none."""
     if cursor.accept("DEFAULT"):
         found = _charset_option(cursor, options)
         if found is None and not cursor.at("ENCRYPTION"):
@@ -69,7 +69,7 @@ def _charset_option(cursor: Cursor, options: TableOptions) -> TableOptions | Non
 
 
 def _skip_value(cursor: Cursor) -> str:
-    """Step over `name [=] value`; the value's text."""
+    """Skip `name [=] value`; returns the value's text."""
     cursor.next()
     cursor.accept_symbol("=")
     if cursor.at_symbol("("):

@@ -1,7 +1,7 @@
-"""The statement at the start of a text: which kind it is, and what it says.
+"""Parses the statement at the start of a text: its kind, and its content.
 
-Every statement gets an answer. Kinds that change no columns, key or name are `Irrelevant` by a list of their first
-words, so a new kind of statement is `Unparsed`, never ignored by accident.
+Every statement has a result. Kinds that change no columns, key or name are `Irrelevant` by a list of their first words,
+so a new kind of statement is `Unparsed`, never ignored by accident.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ _OBJECTS = frozenset(
     }
 )  # fmt: skip
 _OF_VIEWS = ("VIEW", "ALGORITHM", "DEFINER", "SQL", "JSON", "MATERIALIZED")
-"""What may follow CREATE in front of a view's name; DEFINER in front of other objects, too."""
+"""Words that may follow CREATE before a view's name; DEFINER also precedes other objects."""
 _DEFINED = ("VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "AGGREGATE", "PACKAGE")
 _DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "SELECT", "DO")
-"""A query is logged for what a function in it has written."""
+"""Statements that change rows. A query is logged if a function in it has written."""
 
 
 def parse(
     sql: str, *, database: str = "", dialect: DdlDialect | None = None, failed: bool = False
 ) -> tuple[Statement, ...]:
-    """The statements in a text; an empty text or one of comments only gives `Irrelevant`.
+    """Parse the statements in a text; an empty text or one with only comments gives `Irrelevant`.
 
-    A QUERY event holds one statement. Irrelevant ones are not read to their end, as a procedure's body has `;` in it.
+    A QUERY event has one statement. Irrelevant ones are not read to their end, as a procedure's body contains `;`.
 
     Args:
         sql: the text of a QUERY event.
         database: the default database of the statement.
         dialect: how the server reads it; None means MySQL with its default sql_mode.
-        failed: it failed half-way. MariaDB logs a CREATE OR REPLACE TABLE that had dropped the table before it failed.
+        failed: it failed half-way. MariaDB logs a CREATE OR REPLACE TABLE that dropped the table before it failed.
     """
     cursor = Cursor(sql, dialect or DdlDialect(), database)
     if failed and cursor.accept("CREATE", "OR", "REPLACE", "TABLE"):
@@ -136,7 +136,7 @@ def _create(cursor: Cursor) -> Statement:
 
 
 def _create_view(cursor: Cursor) -> Statement:
-    """CREATE with words that may come in front of a view's name."""
+    """Parse CREATE with words that may precede a view's name."""
     kind = cursor.peek().word
     while not cursor.at_any(*_DEFINED) and not cursor.at_end():
         cursor.next()
@@ -184,7 +184,7 @@ def _drop(cursor: Cursor) -> Statement:
 
 
 def _dropped(cursor: Cursor) -> tuple[TableId, ...]:
-    """The names after DROP TABLE and its like, to the end."""
+    """Parse the names after DROP TABLE and the like, to the end."""
     cursor.accept("IF", "EXISTS")
     names = [cursor.table()]
     while cursor.accept_symbol(","):
@@ -219,7 +219,7 @@ def _rename(cursor: Cursor) -> Statement:
 
 
 def _database_charset(cursor: Cursor) -> str | None:
-    """The character set among the options of a database, None when there is none."""
+    """Return the character set among the options of a database, None without one."""
     options = TableOptions()
     while not cursor.at_end():
         if cursor.accept("READ", "ONLY"):
@@ -237,7 +237,7 @@ def _database_charset(cursor: Cursor) -> str | None:
 
 
 def _dml(cursor: Cursor) -> Statement:
-    """Statement-format changes of rows: the table, when it is plain which one."""
+    """Parse row changes in statement format, with the table if it is plain."""
     kind = cursor.next().word
     tables: tuple[TableId, ...] = ()
     if kind in ("INSERT", "REPLACE"):
@@ -256,7 +256,7 @@ def _dml(cursor: Cursor) -> Statement:
 
 
 def _table_in_unparsed(sql: str, database: str, dialect: DdlDialect) -> tuple[TableId, ...]:
-    """The table that an unreadable ALTER or CREATE TABLE is about."""
+    """Return the table of an unreadable ALTER or CREATE TABLE."""
     cursor = Cursor(sql, dialect, database)
     try:
         words = 0

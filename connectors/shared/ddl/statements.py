@@ -1,7 +1,7 @@
-"""Statements as frozen values: names as written, nothing looked up, nothing inherited yet.
+"""Statements as frozen values: names as written, without lookups or inherited defaults.
 
-A table name is `TableId` with the statement's default database filled in. `Unparsed` is an answer, never an exception:
-whoever follows the log has to re-read the tables it names, or stop.
+A table name is a `TableId` with the statement's default database filled in. `Unparsed` is a result, never an exception:
+code that follows the log must re-read the tables it names, or stop.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """A column type as written, synonyms resolved.
+    """A column type as written, with synonyms resolved.
 
     Attributes:
         name: base type as in `MySqlColumn.type`; a `text` or `blob` with a length stands for the class that fits it.
-        length, scale: the numbers in brackets, None when not written.
+        length, scale: the numbers in brackets, None if not written.
         unsigned: UNSIGNED or ZEROFILL.
-        labels: members of enum and set; bytes, of the column's character set, where they are written in digits.
-        charset: character set that the type itself names: CHARACTER SET, ASCII, UNICODE, BYTE, NATIONAL.
-        serial: SERIAL, which brings NOT NULL AUTO_INCREMENT UNIQUE with it.
+        labels: members of enum and set; bytes, in the column's character set, if they are hex or bit literals.
+        charset: character set named by the type itself: CHARACTER SET, ASCII, UNICODE, BYTE, NATIONAL.
+        serial: SERIAL, which implies NOT NULL AUTO_INCREMENT UNIQUE.
     """
 
     name: str
@@ -63,7 +63,7 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column as written. `nullable` and `default` are None when nothing is said about them."""
+    """A column as written. `nullable` and `default` are None if not specified."""
 
     name: str
     type: TypeSpec
@@ -81,7 +81,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """Table options that change what rows or schemas look like; None when not written."""
+    """Table options that affect rows or schemas; None if not written."""
 
     charset: str | None = None
     collation: str | None = None
@@ -93,7 +93,7 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True)
 class CreateTableStatement:
-    """CREATE TABLE. `like` names the table to copy; `select` says that a query adds columns that are not written."""
+    """CREATE TABLE. `like` names the table to copy; with `select`, a query adds columns that are not written."""
 
     table: TableId
     columns: tuple[ColumnDefinition, ...] = ()
@@ -107,7 +107,7 @@ class CreateTableStatement:
 
     @property
     def row_end(self) -> str | None:
-        """The declared column that ends a row's version (MariaDB), None when there is none."""
+        """The declared column that ends a row's version (MariaDB), None without one."""
         return next((column.name for column in self.columns if column.row_end), None)
 
 
@@ -206,12 +206,12 @@ class VersioningClause:
 
 @dataclass(frozen=True, slots=True)
 class MoveRowsClause:
-    """Rows come or go (partitions, files, duplicates, engines) without row events in the log.
+    """Adds or removes rows (partitions, files, duplicates, engines) without row events in the log.
 
     Attributes:
         what: the clause's words.
         other: the table that rows come from or go to.
-        makes: the statement makes `other`, with the same columns.
+        makes: the statement creates `other`, with the same columns.
         drops: the statement drops `other`.
     """
 
@@ -241,7 +241,7 @@ Clause = (
 
 @dataclass(frozen=True, slots=True)
 class AlterTableStatement:
-    """ALTER TABLE: the clauses that matter, in order; indexes, constraints, storage are stepped over knowingly."""
+    """ALTER TABLE: the relevant clauses, in order; indexes, constraints and storage are skipped."""
 
     table: TableId
     clauses: tuple[Clause, ...] = ()
@@ -250,14 +250,14 @@ class AlterTableStatement:
 
 @dataclass(frozen=True, slots=True)
 class RenameTableStatement:
-    """RENAME TABLE: pairs of (old, new), carried out left to right."""
+    """RENAME TABLE: pairs of (old, new), applied left to right."""
 
     pairs: tuple[tuple[TableId, TableId], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DropTableStatement:
-    """DROP TABLE of one or several; also DROP SEQUENCE, as far as names go."""
+    """DROP TABLE of one or several tables; also DROP SEQUENCE, which removes names alike."""
 
     tables: tuple[TableId, ...]
 
@@ -271,7 +271,7 @@ class TruncateStatement:
 
 @dataclass(frozen=True, slots=True)
 class CreateSequenceStatement:
-    """CREATE SEQUENCE (MariaDB): its rows are in the log like a table's and are nobody's data."""
+    """CREATE SEQUENCE (MariaDB): its rows are logged like a table's but are not data."""
 
     table: TableId
     if_not_exists: bool = False
@@ -293,7 +293,7 @@ class DropViewStatement:
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabaseStatement:
-    """CREATE DATABASE; `charset` None means the server's own. `or_replace` drops what was there."""
+    """CREATE DATABASE; `charset` None means the server's own. `or_replace` drops an existing one."""
 
     database: str
     charset: str | None = None
@@ -318,7 +318,7 @@ class DropDatabaseStatement:
 
 @dataclass(frozen=True, slots=True)
 class StatementDml:
-    """Rows changed by a statement in the log (statement format): `tables` is empty when it cannot be told which."""
+    """A row change logged as a statement (statement format): `tables` is empty when they are unknown."""
 
     kind: str
     tables: tuple[TableId, ...] = ()
@@ -333,7 +333,7 @@ class Irrelevant:
 
 @dataclass(frozen=True, slots=True)
 class Unparsed:
-    """A statement that could not be understood. `tables` are those it names, empty when not even that is known."""
+    """A statement that was not understood. `tables` are those it names, empty if unknown."""
 
     reason: str
     tables: tuple[TableId, ...] = ()
@@ -358,7 +358,10 @@ Statement = (
 
 
 def renamed(statement: Statement) -> Iterator[tuple[TableId, TableId]]:
-    """Old and new names of the tables that a statement renames. Of several names in one ALTER servers take the last."""
+    """Yield old and new names of the tables that a statement renames.
+
+    Of several names in one ALTER, servers use the last.
+    """
     match statement:
         case AlterTableStatement(table=table, clauses=clauses):
             yield from [(table, clause.table) for clause in clauses if isinstance(clause, RenameToClause)][-1:]

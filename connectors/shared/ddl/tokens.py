@@ -1,8 +1,8 @@
-"""SQL text to tokens, by the rules of MySQL's and MariaDB's own lexers (sql/sql_lex.cc in both).
+"""Tokenizes SQL text by the rules of MySQL's and MariaDB's own lexers (sql/sql_lex.cc in both).
 
-A tokenizer of our own rather than a library's: sqlglot's knows neither versioned comments by server version nor
-NO_BACKSLASH_ESCAPES, and costs an import of its own; what is needed here is one regular expression.
-Tokens are made one at a time, so that a long statement of which only the first words matter costs little.
+This is not a library's tokenizer because sqlglot's supports neither versioned comments by server version nor
+NO_BACKSLASH_ESCAPES, and is costly to import; here one regular expression is enough. Tokens are produced lazily, so
+that a long statement of which only the first words matter costs little.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connectors.shared.ddl.dialect import DdlDialect
 
 
 class Unreadable(Exception):
-    """A statement that this parser does not understand; the message says what and where."""
+    """A statement that this parser does not understand; the message has the problem and its position."""
 
 
 class TokenKind(Enum):
@@ -43,7 +43,7 @@ class Token:
 
     @property
     def word(self) -> str:
-        """The keyword this token could be, in upper case; empty for everything that is not a bare word."""
+        """The keyword that this token may be, in upper case; empty for everything but a bare word."""
         return self.text.upper() if self.kind is TokenKind.NAME else ""
 
 
@@ -74,7 +74,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 def tokenize(sql: str, dialect: DdlDialect) -> Iterator[Token]:
-    """The tokens of a statement, then END for ever. Comments are left out, the text of executed ones is not.
+    """Yield the tokens of a statement, then END forever. Skips comments, but not the text of executed ones.
 
     Raises Unreadable at an unterminated string or comment.
     """
@@ -117,7 +117,10 @@ def tokenize(sql: str, dialect: DdlDialect) -> Iterator[Token]:
 
 
 def _stored(name: str, dialect: DdlDialect) -> str:
-    """A name as the server keeps it, in utf8mb3: MySQL puts `?` for what is not in there, MariaDB refuses it."""
+    """Return a name as the server stores it, in utf8mb3.
+
+    MySQL replaces all other characters with `?`, MariaDB refuses them.
+    """
     return name if dialect.mariadb or name.isascii() else _BEYOND_UTF8MB3.sub("?", name)
 
 
@@ -133,12 +136,13 @@ def _literal(match: re.Match[str], start: int) -> Token:
 
 
 def _dotted(sql: str, at: int) -> bool:
-    """A dot right after a name, with a name right after it (blanks around dots are left to the symbol rule)."""
+    """Return whether a dot follows a name directly, with a name directly after it (the symbol rule handles blanks
+    around dots)."""
     return sql.startswith(".", at) and _NAME.match(sql, at + 1) is not None
 
 
 def _comment(sql: str, at: int, dialect: DdlDialect) -> tuple[int, bool]:
-    """After `/*`: (where to go on, whether the comment's text is executed)."""
+    """Handle a comment after `/*`; returns (where to continue, whether the comment's text is executed)."""
     marker = "M!" if dialect.mariadb and sql.startswith("M!", at) else "!" if sql.startswith("!", at) else ""
     if marker:
         version = _VERSION.match(sql, at + len(marker))
@@ -160,14 +164,14 @@ def _comment(sql: str, at: int, dialect: DdlDialect) -> tuple[int, bool]:
 
 
 def _executes(version: int, marker: str, dialect: DdlDialect) -> bool:
-    # MariaDB takes versions 5.7.0 .. 9.99.99 for MySQL's and skips them, unless marked as its own.
+    # MariaDB treats versions 5.7.0 .. 9.99.99 as MySQL's and skips them, unless marked as its own.
     if dialect.mariadb and marker == "!" and 50700 <= version <= 99999:
         return False
     return version <= dialect.version
 
 
 def _quoted(sql: str, start: int, dialect: DdlDialect) -> tuple[str, int]:
-    """The text of a quoted string or name that starts at `start`, and the offset after it."""
+    """Return the text of a quoted string or name that starts at `start`, and the offset after it."""
     quote = "]" if sql[start] == "[" else sql[start]
     escapes = dialect.backslash_escapes and quote not in "`]" and not (quote == '"' and dialect.ansi_quotes)
     pattern = _ESCAPED[quote] if escapes else _PLAIN[quote]

@@ -1,4 +1,4 @@
-"""Column types of MySQL 5.7 to 9.7 and MariaDB 10 and 11 with all their synonyms, to `TypeSpec`.
+"""Parses column types of MySQL 5.7 to 9.7 and MariaDB 10 and 11, with all synonyms, to `TypeSpec`.
 
 Source of the grammar: the `type` and `field_type` rules of sql/sql_yacc.yy in both servers.
 """
@@ -25,7 +25,7 @@ _MOMENT = re.compile(f"{_DATE} {_CLOCK}")
 STORED_TEXT = {
     "date": re.compile(_DATE), "datetime": _MOMENT, "timestamp": _MOMENT, "time": re.compile(rf"-?[1-9]?{_CLOCK}"),
 }  # fmt: skip
-"""How servers spell values of these types."""
+"""Server spellings of values of these types."""
 _TEMPORAL = {"TIME": "time", "DATETIME": "datetime", "TIMESTAMP": "timestamp", "DATE": "date", "YEAR": "year"}
 _CHARS = {
     "CHAR": "char", "CHARACTER": "char", "VARCHAR": "varchar", "VARCHARACTER": "varchar", "NCHAR": "char",
@@ -45,7 +45,7 @@ _BINARIES = {"BINARY": "binary", "VARBINARY": "varbinary"}
 
 
 def parse_type(cursor: Cursor) -> TypeSpec:
-    """The type at the cursor. Raises Unreadable for a type this tool does not know."""
+    """Parse the type at the cursor. Raises Unreadable for an unknown type."""
     schema = _schema(cursor)
     if (schema == "MAXDB_SCHEMA" and cursor.at("TIMESTAMP")) or (schema == "ORACLE_SCHEMA" and cursor.at("DATE")):
         cursor.next()
@@ -64,7 +64,10 @@ def parse_type(cursor: Cursor) -> TypeSpec:
 
 
 def _schema(cursor: Cursor) -> str:
-    """Whose type names follow: as written before the type (MariaDB), else by the sql_mode; empty: the server's own."""
+    """Return whose type names follow; empty for the server's own.
+
+    MariaDB allows a prefix before the type, otherwise sql_mode decides.
+    """
     if cursor.at_any("MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA") and cursor.at_symbol(".", 1):
         written = cursor.next().word
         cursor.next()
@@ -98,7 +101,7 @@ def _known_type(cursor: Cursor, word: str) -> TypeSpec | None:
     if word in ("BIT", "VECTOR"):
         return TypeSpec(word.lower(), _length(cursor))
     if word in _PLAIN:
-        _length_scale(cursor)  # MariaDB takes one for a geometry, which says nothing
+        _length_scale(cursor)  # MariaDB accepts a meaningless length for a geometry
         _srid(cursor)
         return TypeSpec(_PLAIN[word])
     return _text(cursor, word)
@@ -132,7 +135,7 @@ def _long(cursor: Cursor) -> TypeSpec:
 
 
 def _oracle_type(cursor: Cursor) -> TypeSpec | None:
-    """Types that mean something else, or exist only, under MariaDB's sql_mode=ORACLE."""
+    """Parse types that differ, or exist only, under MariaDB's sql_mode=ORACLE."""
     word = cursor.accept_any("BLOB", "CLOB", "NUMBER", "RAW", "VARCHAR2")
     if word == "BLOB":
         return TypeSpec("longblob") if not cursor.at_symbol("(") else TypeSpec("blob", _length(cursor))
@@ -206,14 +209,17 @@ def _label(cursor: Cursor) -> str | bytes:
 
 
 def literal_bytes(kind: TokenKind, digits: str) -> bytes:
-    """The bytes of a hex or bit literal."""
+    """Return the bytes of a hex or bit literal."""
     if kind is TokenKind.HEX:
         return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
     return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
 
 
 def parse_charset(cursor: Cursor) -> str | None:
-    """CHARACTER SET and its short forms, in any order with the BINARY attribute, which only chooses a collation."""
+    """Parse CHARACTER SET and its short forms.
+
+    They may stand in any order with the BINARY attribute, which only selects a collation.
+    """
     charset: str | None = None
     while True:
         if cursor.accept("CHARACTER", "SET") or cursor.accept("CHARSET") or cursor.accept("CHAR", "SET"):

@@ -1,1 +1,1 @@
-"""Rows and values as tables of a lake have them."""
+"""Rows and values in the form of lake tables, and what sinks of lakes share."""

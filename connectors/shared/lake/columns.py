@@ -1,4 +1,4 @@
-"""Rows of a change block as the columns of a lake table: by name, in the table's order, in its Arrow types."""
+"""Converts rows of a change block to the columns of a lake table: by name, in the table's order and Arrow types."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cdc.types.text import decimals, spans
 
 _DAY = 86_400_000_000
 _SAMPLE = 1_000
-"""Rows of a file that are looked at for values that repeat."""
+"""Rows of a file that are sampled for repeating values."""
 _DIGITS = 76
 """Digits of Arrow's longest decimal."""
 _REPEAT = 990
-"""With fewer distinct values among them, the column has some 50,000 at most."""
+"""Below this number of distinct values in the sample, the column has about 50,000 at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class LakeColumn:
-    """A column of the table: its name, its type as the lake spells it, and whether it takes NULL.
+    """A column of the table: its name, its type as the lake spells it, and whether it is nullable.
 
-    `arrow` is the Arrow type whose values are written into it; None for a type that is not written.
+    `arrow` is the Arrow type of values written to it; None for an unsupported type.
     """
 
     name: str
@@ -36,7 +36,7 @@ class LakeColumn:
 
 
 def check_columns(table: TableId, schema: TableSchema, columns: Sequence[LakeColumn]) -> None:
-    """Raise SinkError when the table lacks a column of the rows, or has one of a type that is not written."""
+    """Raise SinkError when the table lacks a column of the rows, or has one of an unsupported type."""
     there = {column.name.casefold() for column in columns}
     missing = [name for name in schema.names if name.casefold() not in there]
     if missing:
@@ -49,9 +49,9 @@ def check_columns(table: TableId, schema: TableSchema, columns: Sequence[LakeCol
 
 
 def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn]) -> pa.RecordBatch:
-    """The rows with the table's columns, in its order and types; a column that the rows have not is NULL.
+    """Return the rows with the table's columns, in its order and types; a column missing in the rows is NULL.
 
-    Raises SinkError for a value that a column cannot hold, which is a column of another type than the source's.
+    Raises SinkError for a value that a column cannot hold, because its type differs from the source's.
     """
     places = {name.casefold(): place for place, name in enumerate(rows.schema.names)}
     arrays, fields = [], []
@@ -77,7 +77,7 @@ def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn
 
 
 def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Values in another Arrow type, each unchanged. Raises pa.ArrowInvalid for one that is not in it."""
+    """Convert values to another Arrow type, each unchanged. Raises pa.ArrowInvalid for one that does not fit."""
     if values.type == wanted:
         return values
     if pa.types.is_duration(values.type):
@@ -91,20 +91,20 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_string(wanted) and pa.types.is_decimal(values.type):
         return decimals(values)
     if pa.types.is_decimal(wanted) and pa.types.is_integer(values.type):
-        # Arrow refuses types by the digits that a value might have.
+        # Arrow refuses by the digits that a type allows, not by those of the values.
         return values.cast(pa.decimal256(_DIGITS, wanted.scale)).cast(wanted)
     return pc.cast(values, wanted)
 
 
 def has_nan(values: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether a column of floating point numbers has one that is none."""
+    """Return whether a column of floating point numbers has a NaN."""
     return bool(pc.any(pc.is_nan(values)).as_py())
 
 
 def repeating_columns(rows: pa.Table) -> bool | list[str]:
-    """The columns of a Parquet file whose values repeat, True for all.
+    """Return the columns of a Parquet file whose values repeat, True for all.
 
-    Of the others, such as a key, a dictionary costs time and space; nested columns are taken for such.
+    For the others, such as a key, a dictionary costs time and space; nested columns are counted among these.
     """
     if rows.num_rows < _SAMPLE:
         return True
@@ -114,5 +114,5 @@ def repeating_columns(rows: pa.Table) -> bool | list[str]:
 
 
 def _span_text(values: pa.Array) -> pa.Array:
-    """TIME values as MySQL prints them: `-838:59:59`; a fraction of six digits where there is one."""
+    """Format TIME values like MySQL: `-838:59:59`; with a fraction of six digits if there is one."""
     return pc.replace_substring_regex(spans(values), r"\.0+$", "")

@@ -1,4 +1,4 @@
-"""Errors of lakes: which of their libraries' may pass, what of them is shown, and tables that are gone."""
+"""Errors of lakes: which library errors are transient, what is shown of them, and missing tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _STORE_IS_AWAY = (
     "aws error internal_failure", "aws error request_timeout", "http status 5", "http status 429",
     "timeout was reached", "unexpected_eof_while_reading", "connection broken", "type=json_invalid",
 )  # fmt: skip
-"""Parts of messages about what may pass, in lower case: of Arrow's S3 client, of connections that were cut, and of
-clients about an answer that is no JSON, such as the page of a proxy before the server."""
+"""Parts of messages of Arrow's S3 client about transient errors, in lower case."""
 _NO_ACCESS = (
     "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
     "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized",
@@ -27,9 +26,9 @@ _NO_ACCESS = (
 def library_errors(
     lake: str, where: str, secrets: Collection[str], names: Collection[str], words: Collection[str]
 ) -> Iterator[None]:
-    """An error of a lake's library is raised as SinkUnavailable, where trying again may help, or SinkError.
+    """Convert errors of a lake's library to SinkUnavailable, if retryable, or SinkError.
 
-    `secrets` are not shown. What may pass: errors of classes with these `names`, or with `words` in their message.
+    `secrets` are masked. Retryable are errors of classes with these `names`, or with `words` in their message.
     """
     try:
         yield
@@ -45,7 +44,7 @@ def library_errors(
 
 
 def _is_away(error: BaseException | None, names: Collection[str], words: Collection[str]) -> bool:
-    """Whether an error, or one that it came from, says that a server could not be reached."""
+    """Return whether an error, or one of its causes, says that a server could not be reached."""
     while error is not None:
         text = str(error).lower()
         if type(error).__name__ in names or isinstance(error, ConnectionError | TimeoutError):
@@ -57,9 +56,9 @@ def _is_away(error: BaseException | None, names: Collection[str], words: Collect
 
 
 def is_refusal(error: SinkError) -> bool:
-    """Whether a schema change was refused for what it is, and not for want of access or of a store that answers.
+    """Return whether a schema change was refused for its content, not for lack of access or an unreachable store.
 
-    Some behaviors leave a change out that is refused.
+    Some behaviors skip a refused change.
     """
     text = str(error).lower()
     return not (error.retryable or isinstance(error.__cause__, OSError) or any(word in text for word in _NO_ACCESS))
@@ -67,7 +66,7 @@ def is_refusal(error: SinkError) -> bool:
 
 @contextmanager
 def refused_changes() -> Iterator[None]:
-    """A schema change in the block that the lake refuses is raised as ChangeRefused, other errors as they are."""
+    """Convert refusals of a schema change in the block to ChangeRefused; other errors propagate unchanged."""
     try:
         yield
     except SinkError as error:
@@ -77,18 +76,18 @@ def refused_changes() -> Iterator[None]:
 
 
 def _is_gone(error: BaseException | None) -> bool:
-    """Whether an error came from a file that is not there: another system lets snapshots expire while they are read."""
+    """Return whether an error comes from a missing file: another system may expire snapshots while they are read."""
     while error is not None and not isinstance(error, FileNotFoundError):
         error = error.__cause__
     return error is not None
 
 
 _GONE_HINT = "does another system let snapshots expire at once, or clean the folder? a file in use is to stay for hours"
-"""What to do about a file that stays away, however often the newest snapshot is looked at."""
+"""Hint for a file that stays missing however often the newest snapshot is read."""
 
 
 def first_line(error: BaseException, secrets: Collection[str]) -> str:
-    """The beginning of an error's text and of that of its first cause, without these texts."""
+    """Return the first line of an error and of its root cause, with these secrets masked."""
     text, cause = _beginning(error), error.__cause__
     while cause is not None and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -104,7 +103,7 @@ def _beginning(error: BaseException) -> str:
 
 
 def existing(table: TableId, found: T | None) -> T:
-    """The table as it was found. Raises SinkError for none."""
+    """Return the table. Raises SinkError if it is None."""
     if found is None:
         hint = "it was dropped or renamed in the lake; `cdc resync` recreates it"
         raise SinkError("the table does not exist", where=str(table), hint=hint)

@@ -1,4 +1,4 @@
-"""Rows by their keys, and names of keys in queries."""
+"""Looks up rows by key, and names keys in queries."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import pyarrow as pa
 
 
 def key_names(count: int) -> list[str]:
-    """Names of key columns beside other columns: the table's own may be `pos` or `row`, too."""
+    """Return names of key columns that do not clash with other columns: the table's own may be `pos` or `row`."""
     return [f"key_{place}" for place in range(count)]
 
 
 def quoted(name: str) -> str:
-    """A column's name in a query of DuckDB."""
+    """Quote a column's name for DuckDB."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def matching(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows whose key is one of these."""
+    """Return the rows whose key is one of these."""
     numbers = pa.array(range(rows.num_rows), pa.int64())
     names = key_names(keys.num_columns)
     numbered = pa.table([*(rows.column(name) for name in keys.schema.names), numbers], [*names, "row"])

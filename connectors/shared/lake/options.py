@@ -1,4 +1,4 @@
-"""Options that sinks of lakes share: secrets of the catalog apart, upkeep, sizes, tables without a key."""
+"""Options shared by sinks of lakes: catalog secrets, compaction, sizes, tables without a key."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from cdc.units import named
 CATALOG, TABLE = "catalog.properties.", "table.properties."
 _SECRET = ("secret", "password", "token", "access-key", "accesskey", "credential")
 _FIELDS = re.compile(r",(?![^(\[]*[)\]])")
-"""A comma that stands in no brackets."""
+"""Matches a comma outside of brackets."""
 
 
 def is_secret(name: str) -> bool:
-    """Whether a property of that name holds something that is not to be shown."""
+    """Return whether a property of that name holds a secret."""
     return any(word in name.lower() for word in _SECRET)
 
 
 def shown_address(uri: str | None) -> str:
-    """An address without a user, a password or parameters, which may be secret."""
+    """Return an address without user, password and parameters, which may be secret."""
     return re.sub(r"//[^/@]*@", "//", uri or "").split("?")[0]
 
 
 def from_folder(text: str, info: ValidationInfo, kind: str) -> str:
-    """A warehouse: a folder from that of the pipeline file on; a URL, or a name in a REST catalog, as it is.
+    """Resolve a warehouse: a folder relative to that of the pipeline file; a URL, or a name in a REST catalog, stays.
 
     `kind` is the field with the kind of the catalog.
     """
@@ -40,13 +40,13 @@ def from_folder(text: str, info: ValidationInfo, kind: str) -> str:
 
 
 class LakeSinkOptions(SinkOptions):
-    """The options that sinks of lakes share."""
+    """Options shared by sinks of lakes."""
 
     takes_table_options: ClassVar[bool] = True
     takes_partition_keys: ClassVar[bool] = True
 
     secrets: dict[str, SecretStr] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
-    """Properties of the catalog that are not to be shown, by name."""
+    """Catalog properties that are secret, by name."""
     compaction: Annotated[Literal["own", "off"], AnyCase] = Field(
         "own",
         alias="sink.compaction",
@@ -82,7 +82,7 @@ class LakeSinkOptions(SinkOptions):
     @model_validator(mode="before")
     @classmethod
     def _apart(cls, data: Any) -> Any:
-        """Secret properties get a type that does not print."""
+        """Move secret properties to a type that does not print."""
         if not isinstance(data, dict) or "secrets" in data:
             return data
         secret = {str(key): text for key, text in data.items() if str(key).startswith(CATALOG) and is_secret(str(key))}
@@ -90,20 +90,18 @@ class LakeSinkOptions(SinkOptions):
         return {**rest, "secrets": {key.removeprefix(CATALOG): str(text) for key, text in secret.items()}}
 
     def properties_under(self, prefix: str) -> dict[str, str]:
-        """The properties that the file gives under a prefix, by their names after it; no secret ones."""
+        """Return the properties that the file gives under a prefix, by the rest of their names; without secret ones."""
         return {key.removeprefix(prefix): str(text) for key, text in self.passed.items() if key.startswith(prefix)}
 
     def shown_secrets(self) -> dict[str, str]:
-        """The secret properties in clear: for the library, never for a message."""
+        """Return the secret properties in clear text: for the library, never for a message."""
         return {name: text.get_secret_value() for name, text in self.secrets.items()}
 
 
 def partition_keys(text: str) -> Mapping[TableId, tuple[str, ...]]:
-    """The partition fields of each table in `db.t:day,region;db.u:bucket[16](id)`, as Flink CDC writes it, in order.
+    """Parse the partition fields of each table, in order: `db.t:day,region;db.u:bucket[16](id)`, as in Flink CDC.
 
-    Empty text is no table.
-
-    Raises ValueError that says what is wrong.
+    Empty text has no table. Raises ValueError with the problem.
     """
     found: dict[TableId, tuple[str, ...]] = {}
     for part in filter(None, (item.strip() for item in text.split(";"))):

@@ -9,14 +9,14 @@ import duckdb
 
 
 def connection() -> duckdb.DuckDBPyConnection:
-    """A connection of its own, to close after use, to the process's database in memory.
+    """Return a separate connection to the process's in-memory database; close it after use.
 
-    Opening a database starts threads, which takes longer than to look for the few keys of a small batch.
+    Opening a database starts threads, which takes longer than finding the few keys of a small batch.
     """
     return _database(os.getpid()).cursor()
 
 
 @lru_cache(maxsize=1)
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """The database of this process: that of a parent has no threads after a fork."""
+    """Return the database of this process: after a fork, that of the parent has no threads."""
     return duckdb.connect()

@@ -1,4 +1,4 @@
-"""Rows of a lake on their way into files: batches of a file's worth, columns filled, files on the disk."""
+"""Prepares rows of a lake for files: batches of a file's size, filled columns, files synced to disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def gather_batches(batches: Iterable[pa.RecordBatch], least_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at least so many bytes, the last one apart; none without rows."""
+    """Combine batches to at least `least_bytes`, except the last one; drops empty ones."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -25,7 +25,7 @@ def gather_batches(batches: Iterable[pa.RecordBatch], least_bytes: int) -> Itera
 
 
 def fill_nulls(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
-    """The rows with a value for NULL in some columns, by name."""
+    """Replace NULL in some columns, by name."""
     arrays = [
         array.fill_null(fill[name].cast(array.type)) if name in fill else array
         for name, array in zip(rows.schema.names, rows.columns, strict=True)
@@ -34,7 +34,7 @@ def fill_nulls(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.Record
 
 
 def sync_to_disk(path: str) -> None:
-    """Bring a lake's file of a local folder, and its name, to the disk; an object store has it already."""
+    """Sync a lake's local file, and its name, to disk; an object store needs no sync."""
     path = path.removeprefix("file://")
     if "://" in path:
         return

@@ -1,7 +1,7 @@
-"""Tables of a lake as they are planned: options and partitions of new ones, columns, defaults. Pure.
+"""Planned tables of a lake: options and partitions of new ones, columns, defaults. Pure.
 
-Columns but those of the key take NULL: rows come whole from the source, where a zero date of a NOT NULL column arrives
-as NULL.
+All columns except those of the key are nullable: rows come whole from the source, where a zero date of a NOT NULL
+column arrives as NULL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdc.schema import Column, CreateTable, Kind, TableId, TableSchema
 
 @dataclass(frozen=True)
 class PartitionedTable(ActualTable[str]):
-    """A table of the lake with its partition columns, or fields, and the properties that were chosen for it."""
+    """A table of the lake with its partition columns, or fields, and its properties."""
 
     partition: tuple[Any, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class LakeRules(TableRules[str]):
 
     Args:
         properties: of new tables.
-        partitions: what new tables are partitioned by, as the option has it.
-        change_properties, change_partitions: those of the table that is created now.
+        partitions: partition keys of new tables, as in the option.
+        change_properties, change_partitions: those of the table being created.
     """
 
     properties: Mapping[str, str]
@@ -44,34 +44,34 @@ class LakeRules(TableRules[str]):
     change_partitions: tuple[str, ...] = ()
 
     def with_options(self, change: CreateTable) -> Self:
-        """A rule's `table-options` and `partition-keys` go before those of the sink."""
+        """Return rules in which a rule's `table-options` and `partition-keys` override those of the sink."""
         return replace(self, change_properties=change.options, change_partitions=change.partition_keys)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
-        """Without NOT NULL and default."""
+        """A column without NOT NULL and default."""
         return ActualColumn(column.name, self.column_type(column.type, key=key), comment=column.comment)
 
     def added_column(self, column: Column) -> ActualColumn[str]:
-        """With the default that rows of before get."""
+        """A column with the default of existing rows."""
         return replace(self.new_column(column, key=False), default=stored_default(column))
 
     def schema(self, table: ActualTable[str]) -> TableSchema:
-        """Key columns take no NULL."""
+        """The table's schema; key columns are not nullable."""
         found = super().schema(table)
         columns = (replace(column, nullable=not table.in_key(column.name)) for column in found.columns)
         return replace(found, columns=tuple(columns))
 
     def new_properties(self) -> dict[str, str]:
-        """The properties of the table that is created now."""
+        """The properties of the table being created."""
         return {**self.properties, **dict(self.change_properties)}
 
     def new_partition(self, table: TableId) -> tuple[str, ...]:
-        """The partition columns, or fields, of the table that is created now."""
-        return self.change_partitions or self.partitions.get(TableId.parse(str(table)), ())  # as the option is read
+        """The partition columns, or fields, of the table being created."""
+        return self.change_partitions or self.partitions.get(TableId.parse(str(table)), ())  # parsed like the option
 
 
 def partition_columns(table: TableId, schema: TableSchema, wanted: Sequence[str]) -> list[str]:
-    """The columns of these names, as the schema writes them. Raises ChangeRefused for one that is not there."""
+    """Return the columns of these names, as spelled in the schema. Raises ChangeRefused for a missing one."""
     names = {column.name.casefold(): column.name for column in schema.columns}
     missing = [name for name in wanted if name.casefold() not in names]
     if missing:
@@ -81,7 +81,7 @@ def partition_columns(table: TableId, schema: TableSchema, wanted: Sequence[str]
 
 
 def stored_default(column: Column) -> str | None:
-    """The default of a column in the spelling of its rows: a TIME has six digits of a second, or none."""
+    """Return the default of a column in the spelling of its rows: a TIME has six fractional digits, or none."""
     text = column.default
     if text is None or column.type.kind is not Kind.TIME:
         return text
@@ -89,10 +89,9 @@ def stored_default(column: Column) -> str | None:
 
 
 def literal(default: str, kind: pa.DataType, column: str, table: TableId) -> pa.Scalar | None:
-    """A default as a value of the column's type; None for one that is no constant, such as CURRENT_TIMESTAMP.
+    """Return a default as a value of the column's type; None for one that is not a constant, such as CURRENT_TIMESTAMP.
 
-    A moment is in UTC.
-    Raises ChangeRefused for a constant that the type does not have.
+    A moment is in UTC. Raises ChangeRefused for a constant that the type cannot hold.
     """
     text: Any = default
     if default[:2].lower() == "b'" and default.endswith("'"):

@@ -1,4 +1,4 @@
-"""Schema changes carried out with a lake's catalog: the part that lakes share. Driver."""
+"""Applies schema changes with a lake's catalog: the part shared by lakes. Driver."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ class LakeSession(ApiSession[str]):
 
     @abstractmethod
     def _databases(self) -> Sequence[str]:
-        """The databases of the catalog."""
+        """Return the databases of the catalog."""
 
     @abstractmethod
     def _planned(self, table: TableId) -> PartitionedTable | None:
-        """The table with its newest schema, None when there is none."""
+        """Return the table with its newest schema, None when there is none."""
 
     @abstractmethod
     def _guard_change(self, table: TableId) -> AbstractContextManager[None]:
-        """Raises what the catalog refuses as a refusal of the table's change."""
+        """Convert refusals of the catalog to a refusal of the table's change."""
 
     def read(self, tables: Sequence[TableId]) -> Layout[str]:
-        """One look at each table."""
+        """Read each table once."""
         databases = self._databases()
         there = (self._planned(table) for table in dict.fromkeys(tables) if table.database in databases)
         return Layout([table for table in there if table is not None], databases)
 
     def carry_out(self, operation: op.Operation) -> Iterator[None]:
-        """Call the operation's method; a refusal of the catalog is one of the change."""
+        """Apply the operation; a refusal of the catalog is one of the change."""
         with self._guard_change(operation.table):
             yield from super().carry_out(operation)
 
     def texts(self, operation: op.Operation) -> Sequence[str]:
-        """The operation in words; of a new table its partitions and properties, too."""
+        """Describe the operation; for a new table with its partitions and properties."""
         text = op.text_of(operation)
         if isinstance(operation, op.CreateTableOp) and isinstance(operation.new, PartitionedTable):
             table = operation.new

@@ -1,4 +1,4 @@
-"""The common part of lakes' sinks: executors write data files, the driver commits a snapshot per table and batch."""
+"""The common part of lake sinks: executors write data files, the driver commits a snapshot per table and batch."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class UpkeepTurns:
-    """Counts commits of each table. Driver.
+    """Schedules compaction by counting commits of each table. Driver.
 
     Args:
-        every: the commits between two turns of a table.
+        every: number of commits between two compactions of a table.
     """
 
     every: int
     _commits: dict[TableId, int] = field(default_factory=dict)
 
     def after_commit(self, committed: Sequence[TableId], work: Callable[[TableId], str]) -> None:
-        """Do the work for the tables whose turn it is. A SinkError is logged, and the next turn tries again.
+        """Run `work` for the tables that are due. A SinkError is logged and retried next time.
 
-        `work` says what was done, or nothing.
+        `work` returns a description of what it did, or an empty string.
         """
         for table in committed:
-            # Tables begin at different counts, so that not all have their turn at one commit.
+            # Tables begin at different counts, so that not all are due at the same commit.
             start = zlib.crc32(str(table).encode()) % self.every
             self._commits[table] = count = self._commits.get(table, start) + 1
             if count % self.every:
@@ -61,17 +61,17 @@ class BatchCommits(Protocol):
 
 
 class LakeUpkeep(Protocol):
-    """Merges the files of tables and lets old snapshots expire."""
+    """Merges the files of tables and expires old snapshots."""
 
     def look_after(self, table: TableId, /) -> str:
-        """Merge what has come to be too many files, and say what was done. Raises SinkError."""
+        """Merge files where there are too many; returns a description. Raises SinkError."""
 
     def compact(self, table: TableId, /) -> str:
-        """Merge all that can be merged, and say what was done. Raises SinkError."""
+        """Merge everything that can be merged; returns a description. Raises SinkError."""
 
 
 class LakeSink(TableSink[str]):
-    """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
+    """Writes tables of one catalog. Picklable; the catalog is opened on first use."""
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
     keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
@@ -87,19 +87,19 @@ class LakeSink(TableSink[str]):
 
     @abstractmethod
     def _loader(self, task: TaskAttempt) -> BlockLoader:
-        """Writes the data files of a task."""
+        """Return the writer of a task's data files."""
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
-        """Write the rows as data files that no snapshot names. Executor."""
+        """Write the rows to data files that no snapshot refers to yet. Executor."""
         return prepare(task, blocks, self._loader(task), flush_bytes=self._flush_bytes, threads=self._threads)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """One snapshot per table. Driver."""
+        """Commit one snapshot per table. Driver."""
         self._commits.commit(batch, prepared)
         if self._turns is not None:
             tables = list(dict.fromkeys(handle.table for handle in prepared))
             self._turns.after_commit(tables, self._upkeep.look_after)
 
     def compact(self, table: TableId) -> str:
-        """Merge the files of a table, let old snapshots expire, and say what was done. Driver."""
+        """Merge the files of a table and expire old snapshots; returns a description. Driver."""
         return self._upkeep.compact(table)

@@ -1,4 +1,4 @@
-"""Both phases of a batch, as sinks of lakes share them: tables of a task into handles, handles of a batch by table."""
+"""Both phases of a batch, shared by lake sinks: a task's tables to handles, a batch's handles to commits by table."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 def prepare(
     task: TaskAttempt, blocks: Iterator[ChangeBlock], loader: BlockLoader, *, flush_bytes: int, threads: int
 ) -> list[Prepared]:
-    """Write all blocks; one handle for each table. Executor. Raises SinkError.
+    """Write all blocks; returns one handle per table. Executor. Raises SinkError.
 
-    The loader's loads end with `(handle, payload)`: names of thousands of files do not fit into a line of JSON.
+    The loader's loads end with `(handle, payload)`: the names of thousands of files do not fit into a line of JSON.
     """
     limits = SendLimits(
         flush_bytes=flush_bytes, waiting_bytes=2 * flush_bytes, open_loads=1 << 20, idle_s=1e9, threads=threads
@@ -44,7 +44,7 @@ def check_source(first: ChangeBlock, columns: Sequence[LakeColumn], key: Sequenc
 
 
 def last_images(blocks: Sequence[ChangeBlock], key: Sequence[str], keyless: KeylessChanges) -> LastImages:
-    """The last image of each key of a flush; for a table without a key all rows. Raises SinkError."""
+    """Return the last image of each key of a flush; for a table without a key all rows. Raises SinkError."""
     block = concat_blocks(blocks)
     if not key:
         return every_insert(block, keyless)
@@ -53,7 +53,7 @@ def last_images(blocks: Sequence[ChangeBlock], key: Sequence[str], keyless: Keyl
 
 
 def by_table(prepared: Sequence[Prepared], threads: int, commit: Callable[[TableId, Sequence[Prepared]], T]) -> list[T]:
-    """Commit the handles of each table, so many tables at a time. Driver. Raises what a commit raises."""
+    """Commit the handles of each table, `threads` tables at a time. Driver. Raises what a commit raises."""
     work: dict[TableId, list[Prepared]] = {}
     for handle in prepared:
         work.setdefault(handle.table, []).append(handle)
@@ -62,17 +62,17 @@ def by_table(prepared: Sequence[Prepared], threads: int, commit: Callable[[Table
 
 
 def check_identity(table: TableId, identity: str | None, handles: Sequence[Prepared]) -> None:
-    """Raise SinkError when the table under this name, None for no table, is not the one that rows were prepared for."""
+    """Raise SinkError unless the table, None for no table, is the one that the rows were prepared for."""
     if identity is None or any(handle.handle["id"] != identity for handle in handles):
         reason = "the table that the rows were prepared for is not there any more: it was dropped or recreated"
         raise SinkError(reason, where=str(table), hint="`cdc resync` recreates the table")
 
 
 def another_past(table: TableId, found: int, batch: int) -> SinkError:
-    """The error for a table that has a batch which the state directory has not come to, or has with other rows.
+    """Return the error for a table with a batch that the state directory has not reached, or has with other rows.
 
-    A directory that was put back to an older copy counts its batches again, over other rows. Taken for batches that are
-    in, they would be missing without a word.
+    A state directory restored from an older copy numbers its batches again, over other rows. If they were taken for
+    committed ones, their rows would be silently lost.
     """
     reason = f"batch {found} of this pipeline is in the table, and the state directory is at batch {batch}"
     why = "it is an older copy, or another run goes on beside this one"

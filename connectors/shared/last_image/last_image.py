@@ -1,8 +1,8 @@
-"""The changes to send of a flush: the last image of each key, or every row of a table without a key.
+"""The changes of a flush to send: the last image of each key, or every row of a table without a key.
 
-Keys compare byte by byte, as the sinks compare them: `a` and `A` are two rows there even where the source's collation
-takes them for one. A change of the key's spelling is then a delete and an insert, which is what the log says too: the
-images of an update hold the key as it was and as it is.
+Keys are compared byte by byte, as the sinks do: `a` and `A` are two rows there even if the source's collation treats
+them as equal. A change of the key's spelling is then a delete and an insert, which the log shows too: the images of an
+update have the old and the new key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEYLESS_SKIPPED = "keyless-change-skipped"
 
 
 class KeylessChanges(StrEnum):
-    """The handling of updates and deletes of a table without a key, which neither server can express."""
+    """The treatment of updates and deletes of a table without a key, which neither server can express."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -38,11 +38,11 @@ class LastImages:
     Attributes:
         table, schema: of the change block.
         rows: record batch of n rows, the schema's columns.
-        delete: uint8[n], 1 for a row that is deleted.
+        delete: uint8[n], 1 for a deleted row.
         sequence: int64[n], the log position of each image as in `ChangeBlock.sequence`.
-        inserts, updates, deletes: changes in the flush, whatever is left of them.
-        counts: what was left out, by reason.
-        position_text: a sequence's place in the log, as in `ChangeBlock.position_text`.
+        inserts, updates, deletes: changes in the flush, whatever remains of them.
+        counts: skipped changes, by reason.
+        position_text: formats a sequence as log position, as in `ChangeBlock.position_text`.
     """
 
     table: TableId
@@ -58,7 +58,7 @@ class LastImages:
 
 
 def concat_blocks(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
-    """Several blocks of one table and schema, at least one, as one; in the order given."""
+    """Concatenate blocks of one table and schema, at least one, in the order given."""
     first = blocks[0]
     if len(blocks) == 1:
         return first
@@ -75,7 +75,7 @@ def concat_blocks(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
 
 
 def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> LastImages:
-    """The last image of each key. An update that changes the key leaves a delete of the old one and the new row.
+    """Return the last image of each key. An update that changes the key leaves a delete of the old one and the new row.
 
     Args:
         block: a flush of one table in log order.
@@ -83,7 +83,7 @@ def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> 
         deletes: whether deletes are sent; otherwise those rows stay in the sink, and are counted as `DELETE_DROPPED`.
 
     Raises:
-        KeyError: the block has no such column.
+        KeyError: the block lacks such a column.
     """
     kinds = block.kinds.to_numpy(zero_copy_only=False)
     number = np.bincount(kinds, minlength=4)
@@ -100,7 +100,7 @@ def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> 
 
 
 def every_insert(block: ChangeBlock, changes: KeylessChanges) -> LastImages:
-    """Every inserted row in order, for a table without a key.
+    """Return every inserted row in order, for a table without a key.
 
     Raises:
         SinkError: the flush has an update or a delete, and `changes` is FAIL.
@@ -141,7 +141,7 @@ def _build_images(
 
 
 def last_rows(rows: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
-    """int64: the places of the last row of each key, in row order. `keys` are names of columns, at least one.
+    """Return int64: the indexes of the last row of each key, in row order. `keys` are names of columns, at least one.
 
     Raises:
         KeyError: there is no such column.
@@ -154,7 +154,7 @@ def last_rows(rows: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
 
 
 def _groups(rows: pa.RecordBatch, keys: Sequence[str]) -> tuple[np.ndarray, int]:
-    """int32[n] key numbers of the rows, and how many keys there are."""
+    """Return int32[n] key numbers of the rows, and the number of keys."""
     columns = np.zeros((len(keys), 6), np.int64)
     arrays = [rows.column(rows.schema.names.index(name)) for name in keys]
     for line, array in zip(columns, arrays, strict=True):
@@ -167,7 +167,7 @@ def _groups(rows: pa.RecordBatch, keys: Sequence[str]) -> tuple[np.ndarray, int]
 
 
 def _last_rows(groups: np.ndarray, total: int, allowed: np.ndarray | None) -> np.ndarray:
-    """int64: the last allowed row of each group, in row order."""
+    """Return int64: the last allowed row of each group, in row order."""
     if allowed is None and total == len(groups):
         return np.arange(total)
     order = np.arange(len(groups)) if allowed is None else np.flatnonzero(allowed)
@@ -177,7 +177,7 @@ def _last_rows(groups: np.ndarray, total: int, allowed: np.ndarray | None) -> np
 
 
 def _dropped(kinds: np.ndarray, groups: np.ndarray) -> dict[str, int]:
-    """Deletes left out: those of the log, and old keys of updates that change the key."""
+    """Count skipped deletes: those of the log, and old keys of updates that change the key."""
     before = np.flatnonzero(kinds == RowKind.UPDATE_BEFORE)
     paired = before[before + 1 < len(kinds)]
     moved = int((groups[paired] != groups[paired + 1]).sum())

@@ -1,1 +1,1 @@
-"""Logging in to servers that speak the MySQL protocol. For the MySQL source and for sinks that take SQL this way."""
+"""Login to servers that speak the MySQL protocol, for the MySQL source and for sinks that accept SQL this way."""

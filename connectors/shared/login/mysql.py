@@ -1,8 +1,8 @@
-"""Sessions with servers that speak the MySQL protocol: no password for whoever asks for it, no login without an end.
+"""Sessions with servers that speak the MySQL protocol: protects the password, and limits the time of the login.
 
-PyMySQL answers whatever a server asks: a server that wants the password in clear text gets it, one that hands out a
-public key gets the password encrypted for that key, and a server that stops in the middle of the login is waited for
-as long as for a query. Runs on driver and executors.
+PyMySQL answers whatever a server requests: a server that requests the password in clear text gets it, one that sends a
+public key gets the password encrypted with that key, and a server that stalls during the login is waited for as long as
+for a query. Runs on driver and executors.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pymysql.connections import Connection
 _CLEAR_TEXT = frozenset({"mysql_clear_password", "dialog", "authentication_pam"})
 _BROKEN = frozenset({"mysql_old_password"})
 MALFORMED = 2027
-"""The number of the error for an answer that is no protocol, CR_MALFORMED_PACKET of MySQL's clients."""
+"""Error number for an answer that is not the protocol, CR_MALFORMED_PACKET of MySQL's clients."""
 
 _LARGEST_PACKET = 1 << 20
-"""While a session begins, a server has nothing to say that is longer."""
+"""Maximum packet size before the login is complete."""
 
 
 class UnsafeLogin(Exception):
-    """The server asks for the password in a way that gives it away; it was not sent."""
+    """The server requests the password in an insecure way; it was not sent."""
 
 
 class NotMySql(Exception):
@@ -40,10 +40,10 @@ class LoginTimeout(Exception):
 
 
 LOGIN_ERRORS = (UnsafeLogin, NotMySql, LoginTimeout, pymysql.err.MySQLError, OSError, RuntimeError, UnicodeError)
-"""What `log_in` raises."""
+"""Errors that `log_in` raises."""
 
 _NONSENSE = (struct.error, ValueError, LookupError, AttributeError, TypeError, AssertionError, RuntimeError)
-"""What PyMySQL stumbles with over bytes that are no protocol."""
+"""Errors of PyMySQL over bytes that are not the protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +51,9 @@ class LoginRules:
     """The authentication methods that a server may use.
 
     Attributes:
-        verified: its certificate is checked, so it is the server that is meant, and nobody listens.
-        key_retrieval: a public key that it sends itself is believed without that.
-        within_s: how long the session may take to begin: connection, TLS, login and the first statements.
+        verified: its certificate is verified, so it is the intended server and nobody can eavesdrop.
+        key_retrieval: a public key sent by the server is trusted without that.
+        within_s: time limit for beginning the session: connection, TLS, login and the first statements.
     """
 
     verified: bool
@@ -62,9 +62,9 @@ class LoginRules:
 
 
 def log_in(rules: LoginRules, host: str, port: int, **arguments: Any) -> Connection[Any]:
-    """A new session; `arguments` are those of PyMySQL's connection.
+    """Open a session; `arguments` are those of PyMySQL's connection.
 
-    Raises UnsafeLogin, NotMySql, LoginTimeout, and PyMySQL's errors and OSError as they are.
+    Raises UnsafeLogin, NotMySql, LoginTimeout, and PyMySQL's errors and OSError unchanged.
     """
     ends = time.monotonic() + rules.within_s
     connection = _Connection(rules, host=host, port=port, defer_connect=True, **arguments)
@@ -89,7 +89,7 @@ def log_in(rules: LoginRules, host: str, port: int, **arguments: Any) -> Connect
 
 
 def unverified_context() -> ssl.SSLContext:
-    """TLS with whoever answers."""
+    """Return a TLS context that accepts any server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -97,7 +97,7 @@ def unverified_context() -> ssl.SSLContext:
 
 
 def encrypted(connection: Connection[Any]) -> bool:
-    """Whether the session runs over TLS."""
+    """Return whether the session uses TLS."""
     return bool(connection._secure)  # type: ignore[attr-defined]
 
 
@@ -116,9 +116,9 @@ def _connect(host: str, port: int, rules: LoginRules) -> socket.socket:
 
 
 def _explained(error: Exception) -> bool:
-    """Whether this is what a server said, or PyMySQL about a connection: an error with a number, or a missing library.
+    """Return whether the server or PyMySQL explains this error.
 
-    The others come of bytes that are no protocol: wrong packet numbers, missing fields, lengths beyond the end.
+    Such an error has a number, or is about a missing library.
     """
     numbered = isinstance(error, pymysql.err.MySQLError) and len(error.args) > 1 and isinstance(error.args[0], int)
     return numbered or isinstance(error, RuntimeError)
@@ -131,19 +131,19 @@ else:
 
 
 class _Connection(_Base):
-    """PyMySQL's connection, which asks `rules` before it answers a server."""
+    """PyMySQL's connection, which applies `rules` before it answers a server."""
 
     def __init__(self, rules: LoginRules, **arguments: Any) -> None:
         self._rules, self._key, self.begun = rules, b"", False
         super().__init__(**arguments)
 
     def _create_ssl_ctx(self, sslp: Any) -> Any:
-        """Where TLS is only preferred nothing is verified, and to load the system's authorities takes 20 ms."""
+        """Skip verification if TLS is only preferred: loading the system's authorities takes 20 ms."""
         return super()._create_ssl_ctx(sslp) if sslp else unverified_context()  # type: ignore[misc]
 
     @property
     def server_public_key(self) -> bytes:
-        """The key to encrypt the password with; PyMySQL sets it to what the server sent."""
+        """The key to encrypt the password with; PyMySQL sets it to the one the server sent."""
         return self._key
 
     @server_public_key.setter
@@ -174,11 +174,14 @@ class _Connection(_Base):
 
 
 class _Deadline:
-    """Ends a connection at a time, also in the middle of TLS's handshake, and however slowly the server goes on."""
+    """Closes a connection at a deadline, however slowly the server continues.
+
+    This works in the middle of a TLS handshake, too.
+    """
 
     def __init__(self, connected: socket.socket, ends: float) -> None:
         self.passed = False
-        self._line = connected.dup()  # the TLS handshake takes the socket itself away
+        self._line = connected.dup()  # the TLS handshake detaches the socket itself
         self._timer = threading.Timer(max(0.0, ends - time.monotonic()), self._end)
         self._timer.daemon = True
 

@@ -1,1 +1,1 @@
-"""Blocks to open loads: bounded, in parallel, in order per table."""
+"""Sends blocks to open loads: bounded, in parallel, in order per table."""

@@ -1,9 +1,9 @@
-"""Blocks to open loads: what a stream-load sink does in `prepare`. Executor.
+"""Sends blocks to open loads: the core of `prepare` in a stream-load sink. Executor.
 
-Blocks arrive in log order, tables interleaved. Per table they are gathered into flushes, each flush is encoded by the
-connector and written into the table's open load: one request takes flush after flush, and ends when it reaches the
-size limit or the task ends. Flushes of one table go one after another, those of different tables in parallel; what is
-waiting is bounded in bytes, and the caller's thread, which decodes the source, waits when too much is.
+Blocks arrive in log order, tables interleaved. They are gathered per table into flushes; each flush is encoded by the
+connector and written to the table's open load: one request takes flush after flush, and ends when it reaches the size
+limit or the task ends. Flushes of one table are sent one after another, those of different tables in parallel. The
+backlog is bounded in bytes: the caller's thread, which decodes the source, waits when it is too large.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class SendLimits:
     """The limits of sending: sizes, open loads, time, threads.
 
     Attributes:
-        flush_bytes: Arrow bytes of one table that are encoded and sent at once.
-        waiting_bytes: Arrow bytes of all tables that wait or are being sent, about.
+        flush_bytes: Arrow bytes of one table that are encoded and sent together.
+        waiting_bytes: approximate Arrow bytes of all tables that are waiting or being sent.
         load_bytes: encoded bytes after which a load is finished and the next part of the table begins.
-        open_loads: most loads that stay open while the source is read; for one more, the one that was written to
-            longest ago is finished.
-        idle_s: a load that was not written to for so long is finished: servers close connections that are silent.
-        threads: how many flushes are encoded and sent at the same time.
+        open_loads: maximum loads kept open while the source is read; for one more, the least recently written is
+            finished.
+        idle_s: a load without writes for this long is finished, as servers close silent connections.
+        threads: number of flushes encoded and sent in parallel.
     """
 
     flush_bytes: int = 16 << 20
@@ -50,9 +50,9 @@ class FlushResult:
     """The result of one flush.
 
     Attributes:
-        encoded_bytes: bytes that went into the load.
+        encoded_bytes: bytes added to the load.
         inserts, updates, deletes: source changes, an update once.
-        counts: reasons and numbers of what was changed or left out on purpose.
+        counts: numbers of intentionally changed or skipped values, by reason.
     """
 
     encoded_bytes: int
@@ -63,30 +63,30 @@ class FlushResult:
 
 
 class OpenLoad(Protocol):
-    """One load of one table that a connector has begun. Called by one thread at a time, not always the same one."""
+    """One load of one table, begun by a connector. Called by one thread at a time, not always the same one."""
 
     def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult | None:
         """Encode a flush of blocks of this table and send it. Raises SinkError.
 
-        None, with nothing sent, when this load cannot take the flush (its text needs another header): the load is
-        finished then, and the next part gets the flush as its first, which it has to take.
+        Returns None, with nothing sent, when this load cannot take the flush (its text needs another header): the load
+        is then finished, and the next part gets the flush as its first, which it must accept.
         """
 
     def finish(self) -> Any:
-        """End the load, check the answer, leave it prepared; returns the handle, a JSON value. Raises SinkError."""
+        """Finish the load, check the answer, leave it prepared; returns the handle, a JSON value. Raises SinkError."""
 
     def cancel(self) -> None:
-        """Break the load off: nothing of it may become visible. Never raises.
+        """Abort the load: nothing of it may become visible. Never raises.
 
         Also called while another thread is inside `write` or `finish`, which then ends with an error.
         """
 
 
 class BlockLoader(Protocol):
-    """The connector's part of `send`: begins loads. Thread safe."""
+    """The connector's part of `send`: begins loads. Thread-safe."""
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> OpenLoad:
-        """Begin part number `part` (from 0) of the table of `first` in this task, which is the block written first.
+        """Begin part number `part` (from 0) of the table of `first` in this task, which is the first block written.
 
         An earlier attempt of the task may have left the same label behind: finish or remove it here. Raises SinkError.
         """
@@ -100,10 +100,10 @@ def send(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> Sequence[Prepared]:
-    """Send all blocks; one handle per load, in the order of table and part.
+    """Send all blocks; return one handle per load, ordered by table and part.
 
-    Raises the first error of any load after all others are cancelled; what was finished by then is left prepared under
-    this task's labels, for the retry or `abort` to remove.
+    Raises the first error of any load after all others are cancelled; loads finished by then stay prepared under this
+    task's labels, for the retry or `abort` to remove.
     """
     sender = _Sender(task, loader, limits or SendLimits(), clock)
     try:
@@ -115,11 +115,14 @@ def send(
 
 
 _FINISH = None
-"""In a writer's queue: finish the load that is open."""
+"""Queue entry of a writer: finish the open load."""
 
 
 class _TableWriter:
-    """One table of one task. The queue belongs to the sender's lock, all else to the thread that works on it."""
+    """One table of one task.
+
+    The sender's lock guards the queue, everything else belongs to the thread working on it.
+    """
 
     def __init__(self, table: TableId, columns: Sequence[str]) -> None:
         self.table, self.columns = table, columns
@@ -138,7 +141,7 @@ class _TableWriter:
 
 
 class _Sender:
-    """Gathers on the caller's thread, sends on its own. Left by `close`, whatever happened."""
+    """Gathers on the caller's thread, sends on its own threads. Always end it with `close`."""
 
     def __init__(self, task: TaskAttempt, loader: BlockLoader, limits: SendLimits, clock: Callable[[], float]) -> None:
         self._task, self._loader, self._limits, self._clock = task, loader, limits, clock
@@ -151,7 +154,7 @@ class _Sender:
         self._watching: threading.Thread | None = None
 
     def add(self, block: ChangeBlock) -> None:
-        """Take one block; waits while too much is under way."""
+        """Add one block; waits while the backlog is too large."""
         if not len(block):
             return
         writer = self._writer_of(block)
@@ -169,7 +172,7 @@ class _Sender:
             self._raise_error()
 
     def finish(self) -> list[Prepared]:
-        """Send what is left, finish all loads, and give their handles."""
+        """Send the rest, finish all loads, and return their handles."""
         for writer in self._writers.values():
             self._submit(writer, last=True)
         with self._changed:
@@ -178,7 +181,7 @@ class _Sender:
         return [prepared for writer in self._writers.values() for prepared in writer.prepared]
 
     def close(self) -> None:
-        """End all threads; loads that are open still are cancelled."""
+        """Stop all threads; cancels loads that are still open."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -208,14 +211,14 @@ class _Sender:
         return writer
 
     def _submit_largest(self) -> None:
-        """Send the tables that hold most, until half of what was gathered is under way: few large flushes."""
+        """Send the tables with the most gathered bytes, until half of the total is being sent: few large flushes."""
         for writer in sorted(self._writers.values(), key=lambda writer: -writer.gathered_bytes):
             if self._gathered_bytes <= self._limits.waiting_bytes // 4:
                 return
             self._submit(writer)
 
     def _submit(self, writer: _TableWriter, *, last: bool = False) -> None:
-        """Queue what the writer has gathered; with `last`, the end of its load too."""
+        """Queue the writer's gathered blocks; with `last`, also the end of its load."""
         if not last and not writer.has_load:
             self._make_room()
         with self._changed:
@@ -232,8 +235,7 @@ class _Sender:
             self._start(writer)
 
     def _make_room(self) -> None:
-        """Let go of the load that got nothing for longest, by the order of what was queued: how far its thread is does
-        not count."""
+        """Finish the least recently used load, by the order of queueing, whatever the progress of its thread."""
         with self._changed:
             open_ = [writer for writer in self._writers.values() if writer.has_load]
             if len(open_) >= self._limits.open_loads:
@@ -242,7 +244,7 @@ class _Sender:
                 self._start(oldest)
 
     def _watch(self) -> None:
-        """From the first load on somebody looks for silent ones, also while the source has nothing to say."""
+        """Start the thread that looks for idle loads, which also runs while the source is silent."""
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch_idle, name="cdc-load-idle", daemon=True)
             self._watching.start()
@@ -255,9 +257,9 @@ class _Sender:
                     self._finish_idle()
 
     def _finish_idle(self) -> None:
-        """Finish the loads that were not written to for too long. Under the lock."""
+        """Finish the loads that were idle for too long. Requires the lock."""
         now = self._clock()
-        for writer in list(self._writers.values()):  # the caller's thread adds some without the lock
+        for writer in list(self._writers.values()):  # the caller's thread adds writers without the lock
             if writer.has_load and not writer.working and now - writer.written_at >= self._limits.idle_s:
                 self._queue_finish(writer)
                 self._start(writer)
@@ -274,7 +276,10 @@ class _Sender:
     # on the sender's threads
 
     def _work(self, writer: _TableWriter) -> None:
-        """All that a writer has queued, in order: so a task of many small tables has few loads open at a time."""
+        """Process everything that a writer has queued, in order.
+
+        A task of many small tables then has few open loads.
+        """
         while (step := self._next_step(writer)) is not self._DONE:
             self._carry_out(writer, step)
 
@@ -319,7 +324,7 @@ class _Sender:
             self._changed.notify_all()
 
     def _finish_load(self, writer: _TableWriter) -> None:
-        """The load's handle; none when the load was finished before, at the size limit."""
+        """Finish the load and add its handle; does nothing if it was finished before, at the size limit."""
         if writer.load is None:
             return
         handle = writer.load.finish()

@@ -1,1 +1,1 @@
-"""Where servers are and how they are reached."""
+"""Addresses of servers and how to reach them."""

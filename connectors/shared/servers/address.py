@@ -1,4 +1,4 @@
-"""Where the servers are and how they are reached: addresses, credentials, TLS, time limits. Frozen and picklable."""
+"""Addresses of servers and how to reach them: credentials, TLS, time limits. Frozen and picklable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[^\s/@?#]+")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One HTTP server. `str()` never holds credentials."""
+    """One HTTP server. `str()` never contains credentials."""
 
     host: str
     port: int
@@ -30,12 +30,12 @@ class Address:
 
     @property
     def host_header(self) -> str:
-        """`host:port` as the Host header has it."""
+        """`host:port` as in the Host header."""
         return str(self).partition("://")[2]
 
     @property
     def is_loopback(self) -> bool:
-        """True when it is this machine by its spelling; nothing is looked up."""
+        """Whether it denotes this machine by its spelling; no name is resolved."""
         if self.host.lower() in ("localhost", "localhost.localdomain"):
             return True
         try:
@@ -45,7 +45,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, *, default_port: int) -> Address:
-        """Read `host`, `host:port`, `[::1]:port` or those after `http://` or `https://`.
+        """Parse `host`, `host:port`, `[::1]:port`, or one of them after `http://` or `https://`.
 
         Raises ValueError with the reason, which never repeats credentials.
         """
@@ -64,7 +64,7 @@ class Address:
 
 
 def parse_list(text: str, *, default_port: int, separators: str = ",;") -> tuple[Address, ...]:
-    """Read addresses separated by any of `separators`, in order of preference. Raises ValueError."""
+    """Parse addresses separated by any of `separators`, in order of preference. Raises ValueError."""
     parts = [part for part in re.split(f"[{re.escape(separators)}]", text) if part.strip()]
     if not parts:
         raise ValueError("must name at least one host:port")
@@ -73,7 +73,7 @@ def parse_list(text: str, *, default_port: int, separators: str = ",;") -> tuple
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The account to log in with. The password appears in no text that Python makes of it."""
+    """The account to log in with. The password appears in no text representation."""
 
     username: str
     password: str = field(default="", repr=False)
@@ -86,12 +86,12 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The proof of who a server is.
+    """Proof of the identity of a server.
 
     Attributes:
         ca: PEM file of the authorities to trust; None means the system's.
-        verify: whether certificate and host name are checked at all.
-        plain_backends: whether a front end reached over TLS may send us, with our credentials, to a plain address.
+        verify: whether certificate and host name are verified at all.
+        plain_backends: whether a front end reached over TLS may redirect us, with our credentials, to a plain address.
     """
 
     ca: str | None = None
@@ -99,7 +99,7 @@ class Tls:
     plain_backends: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """A client context, one for all connections. Raises SinkError for a file that cannot be used."""
+        """Return a client context, shared by all connections. Raises SinkError for an unusable file."""
         try:
             return _context(self, Path(self.ca).stat().st_mtime_ns if self.ca else 0)
         except OSError as error:
@@ -109,7 +109,7 @@ class Tls:
 
 @lru_cache(maxsize=16)
 def _context(tls: Tls, _changed_ns: int) -> ssl.SSLContext:
-    """Reading the system's authorities takes 50 ms, as long as several loads of few rows."""
+    """Return the cached context: reading the system's authorities takes 50 ms, as long as several loads of few rows."""
     context = ssl.create_default_context(cafile=tls.ca)
     if not tls.verify:
         context.check_hostname = False
@@ -119,12 +119,12 @@ def _context(tls: Tls, _changed_ns: int) -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """The times to wait, in seconds.
+    """Time limits, in seconds.
 
     Attributes:
         connect_s: the connection, with its TLS handshake.
-        continue_s: the server's word that a body may come (`100 Continue`): it plans the load before.
-        send_s: room in the connection for the next piece of a body (1 MB).
+        continue_s: the server's `100 Continue`, before which it plans the load.
+        send_s: space in the connection for the next piece of a body (1 MB).
         answer_s: the answer, after everything was sent.
     """
 

@@ -1,6 +1,6 @@
-"""Which of several equal servers is asked first: the one that answered last, so that one that is gone costs one wait.
+"""Preference among equal servers: the one that answered last comes first, so that a server that is down costs one wait.
 
-Remembered per process, as a sink is built again in every task. Thread safe.
+Remembered per process, as a sink is recreated in every task. Thread-safe.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Hashable
 from typing import Any, TypeVar
 
 S = TypeVar("S", bound=Hashable)
-"""What names a server: an address, a URL."""
+"""The identity of a server: an address, a URL."""
 
 _ANSWERED: dict[tuple[Any, ...], Any] = {}
 
 
 def in_order(servers: tuple[S, ...]) -> tuple[S, ...]:
-    """All of them once, from the one that answered last on; as given when none has."""
+    """Return each server once, starting with the one that answered last; unchanged when none has."""
     first = _ANSWERED.get(servers)
     if first is None:
         return servers
@@ -24,5 +24,5 @@ def in_order(servers: tuple[S, ...]) -> tuple[S, ...]:
 
 
 def note_answered(servers: tuple[S, ...], server: S) -> None:
-    """This one of them is there."""
+    """Record that this server answered."""
     _ANSWERED[servers] = server

@@ -1,6 +1,6 @@
-"""The SQL side: front ends speak the MySQL protocol. Short sessions with failover.
+"""The SQL access: front ends speak the MySQL protocol. Short sessions with failover.
 
-Statements go as text: neither server prepares DDL. Names and values in them are written by `text`.
+Statements are sent as text: neither server prepares DDL. Names and values in them are written by `text`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SqlServers:
 
     Attributes:
         tls: None means a plain connection.
-        query_s: longest wait for one answer.
+        query_s: maximum wait for one answer.
     """
 
     frontends: tuple[Address, ...]
@@ -43,10 +43,10 @@ class SqlServers:
 
 
 class StatementRefused(Exception):
-    """The server refused a statement; holds no secret of ours.
+    """The server refused a statement; contains no secret of ours.
 
     Attributes:
-        code: its error number. message: its text. state: its SQLSTATE, empty where nobody asked for it.
+        code: its error number. message: its text. state: its SQLSTATE, empty if not requested.
     """
 
     def __init__(self, code: int, message: str, state: str = "") -> None:
@@ -61,11 +61,14 @@ class SqlSession:
         self._connection, self.server = connection, server
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run one statement and fetch its whole result. Raises Refused, or SinkUnavailable when the answer is lost."""
+        """Run one statement and fetch its whole result.
+
+        Raises StatementRefused, or SinkUnavailable when the answer is lost.
+        """
         return [tuple(row.values()) for row in self.records(sql)]
 
     def records(self, sql: str) -> list[dict[str, Any]]:
-        """Rows as `rows`, each by column name: SHOW statements have other columns in other versions."""
+        """Return rows as `rows`, each by column name: SHOW statements have different columns in each version."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(sql)
@@ -74,9 +77,9 @@ class SqlSession:
             raise _failed(error, self.server) from None
 
     def spelled(self, sql: str, many: int) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
-        """The rows of a long result, up to `many` at a time, each value as the server spells it. Raises as `rows`.
+        """Yield the rows of a long result, up to `many` at a time, each value as the server spells it.
 
-        The session does nothing else until the last row.
+        Raises as `rows`. The session can do nothing else until the last row.
         """
         usual = self._connection.use_unicode, self._connection.decoders
         self._connection.use_unicode, self._connection.decoders = False, {}
@@ -91,23 +94,23 @@ class SqlSession:
             self._connection.use_unicode, self._connection.decoders = usual
 
     def run(self, sql: str) -> None:
-        """Run a statement without result. Raises as `rows`; a DDL whose answer is lost may have been carried out."""
+        """Run a statement without result. Raises as `rows`; a DDL whose answer is lost may have been executed."""
         self.rows(sql)
 
 
 @dataclass(frozen=True, slots=True)
 class SqlClient:
-    """Opens sessions. Thread safe and picklable. `retry`: how long servers that are away are waited for."""
+    """Opens sessions. Thread-safe and picklable. `retry`: how long to wait for unavailable servers."""
 
     servers: SqlServers
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     @contextmanager
     def session(self, *, wait: bool = True) -> Iterator[SqlSession]:
-        """A session with the first front end that can be reached, closed at the end; without `wait`, now or never.
+        """Open a session with the first reachable front end, and close it at the end; without `wait`, try only once.
 
-        Raises SinkUnavailable when none can be reached, SinkError for a wrong password and the like. `StatementRefused`
-        in the block goes up as it is: the caller knows what it means.
+        Raises SinkUnavailable when none is reachable, SinkError for a wrong password and the like. `StatementRefused`
+        in the block propagates unchanged: the caller knows its meaning.
         """
         connection, server = self.retry.call(self._connect, "a session") if wait else self._connect()
         try:
@@ -116,9 +119,9 @@ class SqlClient:
             connection.close()
 
     def retry_query(self, question: Callable[[SqlSession], T]) -> T:
-        """The result of `question`, asked again in a new session when the answer is lost: it must change nothing.
+        """Return the result of `question`, which must not change anything.
 
-        Raises as `session`.
+        When the answer is lost, the question is asked again in a new session.
         """
 
         def once() -> T:
@@ -196,7 +199,7 @@ def _not_connected(error: Exception, where: str) -> SinkError:
 
 
 def _code_and_message(error: Exception) -> tuple[int, str]:
-    """Number and text of an error; PyMySQL puts them into `args`, and sometimes text alone."""
+    """Return number and text of an error; PyMySQL puts them into `args`, and sometimes text alone."""
     if len(error.args) >= 2 and isinstance(error.args[0], int):
         return error.args[0], str(error.args[1])
     return 0, str(error) or type(error).__name__

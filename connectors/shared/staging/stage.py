@@ -2,13 +2,13 @@
 
     <state>/sink/staging/<batch>/<partition>-<attempt>.arrows
 
-A file is a row of segments; a segment is a complete Arrow IPC stream with rows of one table. So a thousand tables in a
-task cost one file and one fsync, and the driver reads a segment when it gets there. Uncompressed Arrow was measured
-against Parquet: written twice as fast, loaded as fast.
+A file is a sequence of segments; each segment is a complete Arrow IPC stream with rows of one table. So a thousand
+tables in a task cost one file and one fsync, and the driver reads a segment when it gets there. Uncompressed Arrow was
+measured against Parquet: written twice as fast, loaded as fast.
 
-The last column of a segment, `__cdc_kind`, holds the row kinds; the one before it, `__cdc_position`, the places in the
-source's log as text, where a sink asks for them. For tables with a key, update-before images whose key
-equals their update-after image are left out, as only a key's last image counts.
+The last column of a segment, `__cdc_kind`, holds the row kinds. Where a sink asks for them, the column before it,
+`__cdc_position`, holds the positions in the source's log as text. For tables with a key, an update-before image whose
+key equals that of its update-after image is left out, because only the last image of a key counts.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ _SMALL_BATCH_ROWS = 8192
 
 
 def batch_folder(directory: Path, batch: int) -> Path:
-    """Where the parts of a batch are."""
+    """Return the folder of a batch's staged files."""
     return directory / "staging" / str(batch)
 
 
 def staged_file(directory: Path, prepared: Prepared) -> Path:
-    """The file that a handle of `stage` is about."""
+    """Return the file that a handle of `stage` refers to."""
     return directory / "staging" / str(prepared.handle["file"])
 
 
 def stage(
     directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock], *, positions: bool = False
 ) -> list[Prepared]:
-    """Write the blocks to the task's file and sync it; no rows, no file. Holds at most about 64 MB of them in memory.
+    """Write the blocks to the task's file and sync it. Without rows no file is left.
 
-    `positions`: with each row's place in the log, in the column `POSITION`.
-
-    Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"], "others": 0}`;
-    `others` is the number of images that are no inserts.
+    Holds at most about 64 MB of rows in memory. With `positions`, each row's position in the log is written to the
+    column
+    `POSITION`. Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"],
+    "others": 0}`; `others` is the number of images that are not inserts.
     """
     folder = batch_folder(directory, task.batch)
     path = folder / f"{task.partition}-{task.attempt}.arrows"
@@ -73,7 +73,7 @@ def stage(
 
 @dataclass
 class _StagedChanges:
-    """The changes of one table in this task: buffered blocks, segments written, changes counted."""
+    """The changes of one table in this task: its buffered rows, the segments written, and counts of the changes."""
 
     id: TableId
     key: tuple[str, ...]
@@ -93,7 +93,7 @@ class _StagedChanges:
 
 
 class _SegmentWriter:
-    """Coalesces small blocks per table and writes them as segments."""
+    """Collects small blocks per table and writes them as segments."""
 
     def __init__(self, file: Any, *, positions: bool) -> None:
         self._file, self._bytes, self._positions = file, 0, positions
@@ -145,7 +145,10 @@ class _SegmentWriter:
 
 
 def refuse_null_keys(block: ChangeBlock) -> None:
-    """Raise SinkError for a row whose key is NULL, such as a zero date: a sink would do so only after the decision."""
+    """Raise SinkError for a row whose key is NULL, such as a zero date.
+
+    A sink would refuse it only after the decision.
+    """
     for name in block.schema.primary_key:
         values = block.rows.column(_index(block, name))
         if values.null_count:
@@ -176,7 +179,10 @@ def _staged(block: ChangeBlock, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _needless_befores(block: ChangeBlock) -> pa.Array | None:
-    """Which rows are update-before images followed by an update-after image of the same key; None when none is."""
+    """Return which rows are update-before images directly before an update-after image with the same key.
+
+    None when there are no such rows.
+    """
     if len(block) < 2 or not np.any(block.kinds.to_numpy() == RowKind.UPDATE_BEFORE):
         return None
     befores = pc.equal(block.kinds, int(RowKind.UPDATE_BEFORE))
@@ -192,9 +198,9 @@ def _index(block: ChangeBlock, name: str) -> int:
 
 
 def read_staged(directory: Path, handles: Sequence[Prepared]) -> Iterator[pa.RecordBatch]:
-    """The staged rows of one table in log order; holds one segment at a time.
+    """Yield the staged rows of one table in log order, holding one segment at a time.
 
-    Raises SinkError when a file is missing or not whole.
+    Raises SinkError when a file is missing or incomplete.
     """
     for prepared in sorted(handles, key=lambda handle: handle.partition):
         path = directory / "staging" / prepared.handle["file"]
@@ -216,12 +222,13 @@ def _segment(file: Any, offset: int, length: int) -> pa.Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The rows that a batch has for one table.
+    """The rows of a batch for one table.
 
     Attributes:
         key: the source's key columns; empty for a table without a key.
-        inserts: images that are inserts. others: all further images.
-        read: reads all images in log order, their kinds in the last column `KIND`; may be called again.
+        inserts: number of images that are inserts.
+        others: number of all other images.
+        read: reads all images in log order, with their kinds in the last column `KIND`; may be called again.
     """
 
     table: TableId
@@ -232,7 +239,7 @@ class Staged:
 
 
 def staged_tables(directory: Path, prepared: Sequence[Prepared]) -> list[Staged]:
-    """The staged rows of a batch, table by table. Driver."""
+    """Return the staged rows of a batch, one entry per table. Called in the driver."""
     tables: dict[TableId, list[Prepared]] = {}
     for handle in prepared:
         tables.setdefault(handle.table, []).append(handle)
@@ -249,7 +256,7 @@ def staged_tables(directory: Path, prepared: Sequence[Prepared]) -> list[Staged]
 
 
 def staged_until(directory: Path, batch: int) -> Iterator[Path]:
-    """The folders of a batch and of those before it that a crash has left behind. Driver."""
+    """Yield the folders of a batch and of earlier batches that a crash has left. Called in the driver."""
     for folder in (directory / "staging").glob("*"):
         if folder.name.isdigit() and int(folder.name) <= batch:
             yield folder

@@ -1,1 +1,1 @@
-"""Stream load as Doris and StarRocks have it: load text, HTTP, labels, tables and their changes by SQL."""
+"""Stream load of Doris and StarRocks: load text, HTTP, labels, tables and their schema changes by SQL."""

@@ -1,4 +1,4 @@
-"""Commits of a decided batch: the loads of a table in log order, tables side by side. Driver."""
+"""Commits a decided batch: the loads of a table in log order, tables in parallel. Driver."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cdc.sink import Prepared
 
 
 class LoadLost(SinkError):
-    """One decided load is not in the server any more. Goes no further than `commit_all`.
+    """A decided load no longer exists in the server. Never propagates beyond `commit_all`.
 
-    `forgotten`: the server does not know whether it was committed; else it is certain that it was not.
+    `forgotten`: the server does not know whether it was committed; otherwise it certainly was not.
     """
 
     def __init__(self, message: str, *, where: str, hint: str = "", forgotten: bool) -> None:
@@ -30,7 +30,7 @@ Commit = Callable[[TableId, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The fate of one table's loads; `lost` goes with its partition, and whether a part of that one is in."""
+    """The outcome of one table's loads; `lost` comes with its partition, and whether a part of that is committed."""
 
     table: TableId
     error: SinkError | None = None
@@ -42,10 +42,9 @@ class _Outcome:
 def commit_all(commit: Commit, batch: int, prepared: Sequence[Prepared], threads: int) -> None:
     """Commit every handle: those of a table one after another in log order, tables in parallel.
 
-    After a load that is lost, the table's later ones are left: they have to come after it. A handle is a mapping; its
-    `upserts` says whether its rows replace those with their keys (true where it is missing).
-
-    Raises after every table was tried: what trying again cannot change first, and all lost loads as one LoadsLost.
+    After a lost load, the table's later ones are not committed, as they must come after it. A handle is a mapping; its
+    `upserts` says whether its rows replace those with their keys (true if missing). Raises after every table was tried:
+    errors that are not retryable first, and all lost loads as one LoadsLost.
     """
     tables: dict[TableId, list[Prepared]] = {}
     for item in sorted(prepared, key=lambda item: item.partition):
@@ -74,7 +73,7 @@ def commit_all(commit: Commit, batch: int, prepared: Sequence[Prepared], threads
 
 
 def _raise(outcomes: Sequence[_Outcome]) -> None:
-    """Raise the loss only when nothing is left that another try may commit."""
+    """Raise the loss only when nothing is left that a retry may commit."""
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
         raise next((error for error in errors if not error.retryable), errors[0])
@@ -84,7 +83,7 @@ def _raise(outcomes: Sequence[_Outcome]) -> None:
 
 
 def _lost(outcomes: Sequence[_Outcome]) -> LoadsLost:
-    """One error for all of them: the reason of the first, the tables of all."""
+    """Combine losses to one error: the reason of the first, the tables of all."""
     first = outcomes[0].lost
     assert first is not None
     names = ", ".join(str(outcome.table) for outcome in outcomes)

@@ -1,10 +1,10 @@
-"""Where the two servers' load formats differ. Both read the same text: fields end with 0x01, rows with 0x02.
+"""Differences between the two servers' load formats. Both read the same text: fields end with 0x01, rows with 0x02.
 
 | fact | Doris | StarRocks |
 |---|---|---|
 | NULL | `\\N`, never escaped | the same |
 | blank line | skipped | skipped |
-| byte order mark at the start of any block of rows | taken off | kept |
+| byte order mark at the start of any block of rows | removed | kept |
 | enclose and escape | one byte each | not in a transaction |
 | `unhex('')` / `from_base64('')` | '' / NULL | '' / NULL |
 | longest field | no limit of its own | 1,048,576 bytes |
@@ -25,13 +25,14 @@ from connectors.shared.streamload.kernels.strings import needs_hex
 
 @dataclass(frozen=True, slots=True)
 class StreamLoadDialect:
-    """One server's words.
+    """The load format of one server.
 
     Attributes:
         name: for messages.
         delete_sign: the hidden column that says whether a row is a delete, 1, or not, 0.
         headers: request headers that describe the text; the same for every load.
-        text_from_hex, bytes_from_hex: expressions that make a character value or a VARBINARY of a field of hex digits.
+        text_from_hex, bytes_from_hex: expressions that convert a field of hex digits to a character value or a
+            VARBINARY.
         text_from_bytes: the same for bytes in a character column, which stay digits: clients read text as UTF-8.
         field_bytes: the longest field that the server reads, None without limit.
     """
@@ -45,7 +46,7 @@ class StreamLoadDialect:
     field_bytes: int | None = None
 
     def from_hex(self, kind: TargetKind, field: str, *, binary: bool = False) -> str:
-        """The expression for a column of that kind from a quoted field name; `binary` when the source has bytes."""
+        """Return the expression for a column of that kind from a quoted field name; `binary`: the source has bytes."""
         if kind is TargetKind.VARBINARY:
             return self.bytes_from_hex.format(field)
         return (self.text_from_bytes if binary else self.text_from_hex).format(field)
@@ -76,6 +77,6 @@ STARROCKS = StreamLoadDialect(
 
 
 def sent_as_hex(array: pa.Array) -> bool:
-    """Whether a text column holds a value that load text can carry only as hex digits."""
+    """Return whether a text column has a value that load text can carry only as hex digits."""
     place = buffers(array)
     return bool(needs_hex(place.offsets, place.values, len(array)))

@@ -1,11 +1,11 @@
-"""Rows of a sink table as load text: fields end with 0x01, rows with 0x02, NULL is `\\N`.
+"""Encodes rows of a sink table as load text: fields end with 0x01, rows with 0x02, NULL is `\\N`.
 
-The first field of every row is the delete sign, or a mark that no column takes in a table without deletes: so no line
-is ever blank, and no value stands at the start of a line where a byte order mark would be taken off.
+The first field of every row is the delete sign or, in a table without deletes, a marker for no column: so no line is
+ever blank, and no value is at the start of a line, where a byte order mark would be removed.
 
-The text of a character column goes as it is, unless a value holds one of the bytes 0, 1, 2 or is the two characters
-`\\N`; then the column goes as hex digits and the `columns` header has `unhex` for it. A request has one header, so this
-choice holds for a load: `for_rows` says whether the running load can take these rows too.
+The text of a character column is sent as it is, unless a value contains one of the bytes 0, 1, 2 or is the two
+characters `\\N`; then the column is sent as hex digits and the `columns` header has `unhex` for it. A request has one
+header, so this choice holds for a whole load: `for_rows` decides whether the running load can take these rows too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FILLERS = {
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """The encoding of one column. `room` is the longest text of a value, 0 for strings: theirs is counted."""
+    """The encoding of one column. `room` is the longest text of a value, 0 for strings, which are measured."""
 
     plan: ColumnPlan
     op: int
@@ -63,7 +63,7 @@ class DelimitedEncoder:
 
     Attributes:
         columns_header: value of the `columns` header for a load of this encoder's text.
-        hex_columns: names of character columns that go as hex digits.
+        hex_columns: names of character columns sent as hex digits.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class DelimitedEncoder:
         self.columns_header = _header(self._fields, target, dialect)
 
     def for_rows(self, batch: pa.RecordBatch) -> DelimitedEncoder:
-        """This encoder when it can write these rows, else one that can: its text has another `columns` header.
+        """Return this encoder if it can write these rows, else one that can, with another `columns` header.
 
-        The caller then ends the running load and begins the next one with the encoder returned.
+        The caller then ends the running load and begins the next one with the returned encoder.
         """
         found, long = self._unsafe(batch)
         if not found and not long:
@@ -98,11 +98,11 @@ class DelimitedEncoder:
         return DelimitedEncoder(self._schema, self._target, self._dialect, hex_columns=chosen)
 
     def encode(self, batch: pa.RecordBatch, delete: np.ndarray) -> memoryview:
-        """Text of all rows, in order, each with its row end. Rows as `Fitter.check` returned them.
+        """Return the text of all rows, in order, each with its row end. Rows as returned by `Fitter.check`.
 
         Args:
             batch: the source's columns in the source's order.
-            delete: uint8[n], 1 for a row that is deleted: of it only key columns are written.
+            delete: uint8[n], 1 for a deleted row: only its key columns are written.
 
         Raises:
             ValueError: the rows need another encoder (`for_rows`).
@@ -122,9 +122,9 @@ class DelimitedEncoder:
         return out.data[: end - start]
 
     def _unsafe(self, batch: pa.RecordBatch) -> tuple[frozenset[str], frozenset[str]]:
-        """Names of columns that have to go as hex digits and do not, and of those that may not and do.
+        """Return names of columns that must be sent as hex digits but are not, and of those that are but may not.
 
-        The second are character columns with a value so long that twice its length is more than the server reads.
+        The latter are character columns with a value so long that twice its length is more than the server reads.
         """
         found, long = [], []
         for field, array in zip(self._fields, batch.columns, strict=True):
@@ -160,19 +160,19 @@ def _field(plan: ColumnPlan, in_deletes: bool, as_hex: bool) -> _Field:
 
 
 def _digits(plan: ColumnPlan) -> int:
-    """Digits of the fraction: the source's, or the sink's when those are fewer (the others are zero then)."""
+    """Return the fractional digits: the source's, or the sink's when those are fewer (the others are zero then)."""
     digits = 6 if plan.source.type.length is None else plan.source.type.length
     limited = plan.target.kind is TargetKind.DATETIME and plan.target.length is not None
     return min(digits, plan.target.length or 0) if limited else digits
 
 
 def _filler(target: TargetColumn) -> bytes:
-    """The text for NULL, and for the values of a deleted row: those of a NOT NULL column have to be readable."""
+    """Return the text for NULL, and for the values of a deleted row: those of a NOT NULL column must be readable."""
     return b"\\N" if target.nullable else _FILLERS.get(target.kind, b"0")
 
 
 def _describe(field: _Field, array: pa.Array, place: Buffers) -> tuple[tuple[int, ...], int]:
-    """The kernel's numbers for a column, and the most bytes it can take."""
+    """Return the kernel's numbers for a column, and the maximum bytes it can take."""
     size = len(array) * (field.room + 1)
     if field.op in (rows.TEXT, rows.HEX, rows.FLOATS):
         taken = int(string_offsets(array)[-1] - string_offsets(array)[0])
@@ -185,7 +185,7 @@ def _describe(field: _Field, array: pa.Array, place: Buffers) -> tuple[tuple[int
 
 
 def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: StreamLoadDialect) -> str:
-    """`sign`, columns in the order of the text, then expressions for those that go as hex digits."""
+    """Return `sign`, columns in the order of the text, then expressions for those sent as hex digits."""
     taken = {column.name.casefold() for column in target.columns}
     names = [quoted(dialect.delete_sign if target.upserts else _free("cdc_row", taken))]
     expressions = []
@@ -202,7 +202,7 @@ def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: StreamLoad
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that no column has."""
+    """Return a name that no column has."""
     while name.casefold() in taken:
         name += "_"
     return name

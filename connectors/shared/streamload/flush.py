@@ -1,6 +1,6 @@
-"""A flush to load text: last images, values checked against the table, bytes. Executor; no network.
+"""Converts a flush to load text: last images, values checked against the table, bytes. Executor; no network.
 
-A flush is what was gathered of one table and is encoded and sent at once.
+A flush is the gathered rows of one table that are encoded and sent together.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from connectors.shared.streamload.encode import DelimitedEncoder
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """The options about rows.
+    """The options for rows.
 
     Attributes:
-        rejected_values: what happens to values that the column cannot hold.
-        keyless: what happens to updates and deletes of tables without a key.
-        deletes: whether deletes are carried out.
-        time_zone: whose wall clock instants are written in.
-        max_key_bytes: the longest encoded key that the server takes, None without limit.
+        rejected_values: treatment of values that the column cannot hold.
+        keyless: treatment of updates and deletes of tables without a key.
+        deletes: whether deletes are applied.
+        time_zone: the zone whose wall clock instants are written in.
+        max_key_bytes: the longest encoded key that the server accepts, None without limit.
     """
 
     rejected_values: RejectedValuePolicy = RejectedValuePolicy.FAIL
@@ -42,7 +42,7 @@ class RowRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedFlush:
-    """One flush as it is sent; `headers` are those that its text needs, `dead_letters` the rows that stay behind."""
+    """One flush ready to send; `headers` are those that its text needs, `dead_letters` the skipped rows."""
 
     text: memoryview
     rows: int
@@ -52,10 +52,10 @@ class EncodedFlush:
 
 
 class FlushEncoder:
-    """Flushes of one table at one schema. One thread at a time."""
+    """Encodes flushes of one table at one schema. Not thread-safe."""
 
     def __init__(self, schema: TableSchema, target: TargetTable, dialect: StreamLoadDialect, rules: RowRules) -> None:
-        """Plan the columns. Raises SinkError when the sink's table does not have them."""
+        """Plan the columns. Raises SinkError when the sink's table lacks one."""
         self._target, self._dialect, self._rules = target, dialect, rules
         self._keys = tuple(_source_name(schema, key) for key in target.keys)
         limit = rules.max_key_bytes if target.upserts else None
@@ -65,7 +65,7 @@ class FlushEncoder:
         self._encoder = DelimitedEncoder(schema, target, dialect)
 
     def encode(self, blocks: Sequence[ChangeBlock], *, headers_sent: bool) -> EncodedFlush | None:
-        """The flush's text. None, with nothing done, when it needs other headers than those that were sent.
+        """Return the encoded flush; None, with nothing done, when it needs other headers than those already sent.
 
         Raises SinkError for a value that does not fit, or a change that a table without a key cannot express.
         """
@@ -90,5 +90,5 @@ class FlushEncoder:
 
 
 def _source_name(schema: TableSchema, key: str) -> str:
-    """The source's spelling of a key column; the servers do not tell upper from lower case."""
+    """Return the source's spelling of a key column; the servers ignore case."""
     return next((name for name in schema.names if name.casefold() == key.casefold()), key)

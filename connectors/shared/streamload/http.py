@@ -1,16 +1,16 @@
-"""HTTP to front ends and back ends: failover, redirects, bodies that are streamed. Driver and executors.
+"""HTTP to front ends and back ends: failover, redirects, streamed bodies. Driver and executors.
 
-A front end (FE) takes no body: it answers 307 with the address of a back end (BE). So the head of a request goes to
-the FE first, and the body only to the BE, with `Authorization` once more. That `Location` may carry user and password;
-it is taken apart at once and never appears in an error.
+A front end (FE) does not accept a body: it answers 307 with the address of a back end (BE). So the head of a request
+goes to the FE first, and the body only to the BE, with `Authorization` again. The `Location` may contain user and
+password; it is parsed at once and never appears in an error.
 
-What an error means for the request:
+Meaning of errors for the request:
 
 | raised | meaning |
 |---|---|
-| SinkUnavailable | it was not carried out: no server reached, or the body was not whole when the connection broke |
-| CommitUnknown | everything was sent and no answer came: ask for the state of the label |
-| SinkError | TLS, credentials, an address that cannot be used: trying again cannot help |
+| SinkUnavailable | it was not executed: no server reached, or the connection broke before the body was complete |
+| CommitUnknown | everything was sent and no answer came: query the state of the label |
+| SinkError | TLS, credentials, an unusable address: not retryable |
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Servers:
 
     Attributes:
         frontends: in order of preference.
-        backends: where bodies go straight, without asking a front end; empty means by redirect.
+        backends: destinations of bodies that bypass the front ends; empty means by redirect.
     """
 
     frontends: tuple[Address, ...]
@@ -53,7 +53,10 @@ class Servers:
 
 
 class HttpClient:
-    """Requests to one cluster, a connection each, tried once with every server. Thread safe and picklable."""
+    """Sends requests to one cluster, each on its own connection, tried once with every server.
+
+    Thread-safe and picklable.
+    """
 
     def __init__(self, servers: Servers) -> None:
         self.servers = servers
@@ -66,13 +69,14 @@ class HttpClient:
     def request(
         self, method: str, path: str, headers: Headers | None = None, body: bytes = b"", *, repeatable: bool = False
     ) -> Answer:
-        """One request to a front end and its answer, after redirects. Any status is an answer: see `check_status`.
+        """Send a request to a front end and return its answer, after redirects.
+
+        Any status is an answer: see `check_status`.
 
         Args:
             path: with its query, percent-encoded.
             headers: besides Host, Authorization and Content-Length.
-            repeatable: the request changes nothing when it is carried out twice, so when its answer is lost it is sent
-                again, to the next front end.
+            repeatable: the request is idempotent, so if its answer is lost it is sent again, to the next front end.
 
         Raises SinkUnavailable, CommitUnknown (never when repeatable) or SinkError.
         """
@@ -100,12 +104,10 @@ class HttpClient:
         raise _unavailable(last)
 
     def upload(self, path: str, headers: Headers, packing: Packing = "") -> Upload:
-        """Start a PUT whose body is written in pieces: to a back end of `servers`, or the one a front end names.
+        """Start a PUT whose body is written in pieces: to a back end of `servers`, or the one named by a front end.
 
-        `packing`: how the body is compressed; the headers have to say so.
-
-        Returns when the server said `100 Continue`, or has answered instead of it (`Upload.early`). Raises
-        SinkUnavailable or SinkError; nothing was loaded then.
+        `packing`: the compression of the body; the headers must state it. Returns when the server has sent `100
+        Continue` or an answer instead (`Upload.early`). Raises SinkUnavailable or SinkError; nothing was loaded then.
         """
         heads = {**headers, "Transfer-Encoding": "chunked", "Expect": "100-continue"}
 
@@ -125,7 +127,7 @@ class HttpClient:
         raise _unavailable(last)
 
     def fetch(self, url: str) -> str:
-        """The text at a URL that a server gave for people to look at, without our credentials; empty on any error."""
+        """Return the text at a URL that a server gave for users, without our credentials; empty on any error."""
         try:
             address, path = _target(Answer(307, {"location": url}, b"", ""), self.servers.frontends[0])
             connection = self._connect(address, False)
@@ -141,7 +143,7 @@ class HttpClient:
         return {"Authorization": self.servers.account.authorization, **headers}
 
     def _takers(self) -> tuple[Address, ...]:
-        """Whom to offer a body, in order: back ends take turns."""
+        """Return the servers to offer a body to, in order: back ends take turns."""
         backends = self.servers.backends
         if not backends:
             return preference.in_order(self.servers.frontends)
@@ -157,7 +159,10 @@ class HttpClient:
         exchange: Callable[[HttpConnection, str], MaybeAnswer],
         broken: type[SinkUnavailable] | type[CommitUnknown],
     ) -> tuple[HttpConnection, MaybeAnswer]:
-        """Exchange with a server and those it redirects to; the connection stays open. `broken`: no whole answer."""
+        """Exchange with a server and those it redirects to; the connection stays open.
+
+        `broken`: error for an incomplete answer.
+        """
         secure = address.secure
         for _ in range(_MOST_REDIRECTS + 1):
             connection = self._connect(address, secure)
@@ -191,11 +196,11 @@ class HttpClient:
 
 
 class Upload:
-    """A PUT under way. One thread at a time. Leave with `finish` or `cancel`, whatever happens.
+    """A PUT in progress. One thread at a time. Always leave it with `finish` or `cancel`.
 
     Attributes:
-        early: the server's answer when it came before the body was taken; nothing can be written any more.
-        sent_bytes: how much of the body was written.
+        early: the server's answer if it came before the body was complete; nothing more can be written then.
+        sent_bytes: bytes of the body sent.
     """
 
     def __init__(self, connection: HttpConnection, early: Answer | None, packer: Packer) -> None:
@@ -205,9 +210,9 @@ class Upload:
             connection.close()
 
     def write(self, data: bytes | memoryview) -> bool:
-        """Send a piece of the body. False when the server has answered instead: see `early`.
+        """Send a piece of the body. Returns False when the server has answered instead: see `early`.
 
-        Raises SinkUnavailable when the connection broke: the server forgets a body that is not whole.
+        Raises SinkUnavailable when the connection broke: the server discards an incomplete body.
         """
         return self.early is None and self._write(self._packer.pack(data))
 
@@ -255,12 +260,12 @@ class Upload:
             self._write(rest)
 
     def cancel(self) -> None:
-        """Break off: the server forgets what came so far. May be called after `finish`, and from another thread."""
+        """Abort: the server discards what it received. May be called after `finish`, and from another thread."""
         self._connection.close()
 
     @property
     def server(self) -> str:
-        """The server that takes the body, without credentials."""
+        """The server that receives the body, without credentials."""
         return self._connection.server
 
     def _read_early(self) -> bool:
@@ -273,7 +278,10 @@ class Upload:
 
 
 def check_status(answer: Answer) -> Answer:
-    """The answer when its HTTP status is 2xx. Raises SinkError (401, 403, 404 and other 4xx), SinkUnavailable (5xx)."""
+    """Return the answer if its HTTP status is 2xx.
+
+    Raises SinkError (401, 403, 404 and other 4xx), SinkUnavailable (5xx).
+    """
     if 200 <= answer.status < 300:
         return answer
     text = " ".join(answer.text.split())[:_SHOWN]
@@ -287,7 +295,7 @@ def check_status(answer: Answer) -> Answer:
 
 
 def _target(answer: Answer, requested: Address) -> tuple[Address, str]:
-    """Where a redirect leads. The user and password in it, and the text itself, go nowhere."""
+    """Return the target of a redirect. Its user and password, and its text itself, are never passed on."""
     location = answer.headers.get("location", "")
     scheme, mark, rest = location.partition("://")
     if not mark and location.startswith("/"):
@@ -307,7 +315,7 @@ def _target(answer: Answer, requested: Address) -> tuple[Address, str]:
 
 
 def _reason(error: OSError) -> str:
-    """The operating system's reason, without the address that `where` has already."""
+    """Return the operating system's reason, without the address that `where` already has."""
     if isinstance(error, TimeoutError):
         return "timed out"
     return error.strerror or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection, used for one request (RFC 9112): head, interim answer, body in pieces, answer.
+"""One HTTP/1.1 connection for one request (RFC 9112): head, interim answer, body in pieces, answer.
 
-Written out because the standard client cannot wait for `100 Continue`, nor read an answer that comes before the body
-was taken. Raises plain OSError; `connectors.shared.streamload.http` knows what that means for the request at hand.
+Needed because the standard client can neither wait for `100 Continue` nor read an answer that precedes the end of the
+body. Raises plain OSError; `connectors.shared.streamload.http` knows its meaning for the request.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Headers = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. `server` is who gave it; header names are lower case."""
+    """A complete answer. `server` is its sender; header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,15 +36,15 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that are no UTF-8 show as replacement characters."""
+        """The body as text; invalid UTF-8 becomes replacement characters."""
         return self.body.decode("utf-8", "replace")
 
 
 class HttpConnection:
-    """A connection. Not thread safe. `close` may be called at any time, also from another thread."""
+    """A connection. Not thread-safe. `close` may be called at any time, also from another thread."""
 
     def __init__(self, address: Address, tls: Tls, limits: TimeLimits) -> None:
-        """Connect. Raises OSError, `ssl.SSLError` among them, when that fails."""
+        """Connect. Raises OSError, including `ssl.SSLError`."""
         self._address, self._limits = address, limits
         plain = socket.create_connection((address.host, address.port), timeout=limits.connect_s)
         self._socket: socket.socket = plain
@@ -63,7 +63,7 @@ class HttpConnection:
         return str(self._address)
 
     def send_head(self, method: str, target: str, headers: Headers) -> None:
-        """Send the request line and headers. Raises ValueError for a header that would break out of its line."""
+        """Send the request line and headers. Raises ValueError for a header with a line end."""
         lines = [f"{method} {target} HTTP/1.1", f"Host: {self._address.host_header}", "Connection: close"]
         for name, value in headers.items():
             if any(character in name + value for character in "\r\n\0"):
@@ -73,7 +73,7 @@ class HttpConnection:
         self._socket.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
 
     def send_chunk(self, data: bytes | memoryview) -> None:
-        """Send one piece of a chunked body; nothing at all for an empty one, as that would end the body."""
+        """Send one piece of a chunked body; nothing for an empty one, which would end the body."""
         view = memoryview(data).cast("B")
         self._socket.settimeout(self._limits.send_s)
         for start in range(0, len(view), _PIECE):
@@ -90,26 +90,26 @@ class HttpConnection:
         self.send(b"0\r\n\r\n")
 
     def answered_early(self) -> bool:
-        """Whether the server has sent something already. Always False with TLS, whose own records look alike."""
+        """Return whether the server has sent something already. Always False with TLS, whose own records look alike."""
         if isinstance(self._socket, ssl.SSLSocket):
             return False
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def may_continue(self) -> Answer | None:
-        """Wait for `100 Continue`: None when it came, else the answer that came instead of it."""
+        """Wait for `100 Continue`: None when it came, else the answer that came instead."""
         status, headers = self._head(self._limits.continue_s)
         return None if status == http.client.CONTINUE else self._read_answer(status, headers)
 
     def answer(self) -> Answer:
-        """Wait for the answer to the request. Raises OSError when the connection ends before it is whole."""
+        """Wait for the answer to the request. Raises OSError when the connection ends before it is complete."""
         while True:
             status, headers = self._head(self._limits.answer_s)
             if status >= 200:
                 return self._read_answer(status, headers)
 
     def close(self) -> None:
-        """Close at once, whatever was under way: the server sees a request that is not whole."""
-        with contextlib.suppress(OSError):  # not connected any more, which is what was wanted
+        """Close immediately: the server sees an incomplete request."""
+        with contextlib.suppress(OSError):  # already disconnected, as intended
             self._socket.shutdown(socket.SHUT_RDWR)
         self._file.close()
         self._socket.close()

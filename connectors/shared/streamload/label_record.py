@@ -1,12 +1,12 @@
-"""Which labels this pipeline has given to loads, so that a start finds what an earlier run left in the server.
+"""Records the labels given to loads of this pipeline, so that a start finds what an earlier run left in the server.
 
-Neither server can be asked for the transactions of a pipeline in every version and by every account, but each of them
-for the state of a label. So a task notes every label before the server hears of it.
+Not every version lets every account list the transactions of a pipeline, but both servers report the state of a label.
+So a task records every label before the server sees it.
 
     <sink's folder>/labels/<batch>-<partition>-<attempt>.jsonl   {"database", "table", "label"}, a line per load
 
-A line that is lost in a crash of the machine costs little: the next attempt of the task asks for its labels anyway, and
-what nobody asks for ends with the server's time limit.
+A line lost in a crash of the machine costs little: the next attempt of the task queries its labels anyway, and other
+transactions end with the server's timeout.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ log = logging.getLogger(__name__)
 _FOLDER = "labels"
 _NAME = re.compile(r"(\d+)-\d+-\d+\.jsonl")
 _KEPT_S = 900.0
-"""Labels of committed batches are kept that long: their rows may become visible only later."""
+"""How long labels of committed batches are kept: their rows may become visible only later."""
 _LOOK_EVERY = 64
-"""Old files are removed once in so many batches."""
+"""Number of batches between removals of old files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A label and the table that its load is for."""
+    """A label and the table of its load."""
 
     table: TableId
     label: str
 
 
 class LabelWriter:
-    """Notes the labels of one task attempt. Executor; thread safe."""
+    """Records the labels of one task attempt. Executor; thread-safe."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store, self._path = store, path
         self._lock = threading.Lock()
 
     def note(self, table: TableId, label: str) -> None:
-        """The label may be given to a load from now on. Raises StateError when the file cannot be written."""
+        """Record a label; afterwards it may be given to a load. Raises StateError when the file cannot be written."""
         fields = {"database": table.database, "table": table.table, "label": label}
         with self._lock:
             self._store.note(self._path, json.dumps(fields).encode() + b"\n")
@@ -60,37 +60,37 @@ class LabelWriter:
 
 @dataclass(frozen=True, slots=True)
 class LabelRecord:
-    """All that is noted of one pipeline. `store`: the sink's own. Picklable."""
+    """All recorded labels of one pipeline. `store`: the sink's own. Picklable."""
 
     store: Store
     space: LabelSpace
 
     @classmethod
     def of(cls, context: Context, prefix: str) -> LabelRecord:
-        """The record of the context's pipeline."""
+        """Return the record of the context's pipeline."""
         return cls(context.store, LabelSpace(context.pipeline, prefix))
 
     def writer(self, task: TaskAttempt) -> LabelWriter:
-        """The record's writer for one attempt of one task. Executor."""
+        """Return a writer for one attempt of one task. Executor."""
         return LabelWriter(self.store, self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl")
 
     def from_batch(self, batch: int) -> list[Recorded]:
-        """Labels of this batch and of later ones, each once. Driver."""
+        """Return labels of this batch and of later ones, each once. Driver."""
         files = (path for number, path in self._files() if number >= batch)
         return list(dict.fromkeys(found for path in files for found in self._read(path)))
 
     def all(self) -> list[Recorded]:
-        """Every label that is kept, each once. Driver."""
+        """Return every label that is kept, each once. Driver."""
         return self.from_batch(0)
 
     def forget_since(self, batch: int) -> None:
-        """Nothing of this batch and of later ones is in the server any more. Driver."""
+        """Forget labels of this batch and of later ones, as the server has nothing of them any more. Driver."""
         for number, path in self._files():
             if number >= batch:
                 path.unlink(missing_ok=True)
 
     def prune(self, batch: int) -> None:
-        """The batch is committed: remove what is long past, now and then. Driver."""
+        """Remove old files, now and then, after a batch is committed. Driver."""
         if batch % _LOOK_EVERY:
             return
         oldest = time.time() - _KEPT_S
@@ -103,7 +103,7 @@ class LabelRecord:
         return self.store.bulk(_FOLDER)
 
     def _files(self) -> list[tuple[int, Path]]:
-        """Batch and file, in the order of batches."""
+        """Return batch and file, ordered by batch."""
         named = ((_NAME.fullmatch(path.name), path) for path in self._folder.glob("*.jsonl"))
         return sorted((int(match[1]), path) for match, path in named if match)
 

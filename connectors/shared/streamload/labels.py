@@ -2,9 +2,9 @@
 
     <prefix>_<pipeline>_<batch>_<table hash>_<partition>_<part>[_g<generation>][_r<again>]
 
-Both servers refuse a label that is in use, so a label is what makes a load happen once. All labels of a pipeline start
-with `LabelSpace.start`, and `read` tells the batch of a label found in the server: leftovers need no memory of ours.
-Pure; driver and executors.
+Both servers refuse a label that is in use, so a label makes a load happen exactly once. All labels of a pipeline start
+with `LabelSpace.start`, and `read` extracts the batch from a label found in the server: leftovers are recognized
+without stored state. Pure; driver and executors.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 
 LONGEST = 128
-"""Characters: Doris `^[-_A-Za-z0-9:]{1,128}$` (label_regex_length), StarRocks `^[-\\w]{1,128}$` (FeNameFormat)."""
+"""Maximum length: Doris `^[-_A-Za-z0-9:]{1,128}$` (label_regex_length), StarRocks `^[-\\w]{1,128}$` (FeNameFormat)."""
 LONGEST_PREFIX = 32
 MOST_LABELS = 20
-"""A load whose label is committed already takes the next one, up to so many."""
+"""Number of labels per load: one whose label is already committed takes the next."""
 _LONGEST_PIPELINE = 49
 _PREFIX = re.compile(r"[-_A-Za-z0-9]*")
 _FOREIGN = re.compile(r"[^-_A-Za-z0-9]")
 
 
 def check_prefix(prefix: str) -> str:
-    """The prefix of the options. Raises ValueError when it does not fit into a label."""
+    """Return the prefix of the options. Raises ValueError when it does not fit into a label."""
     if not _PREFIX.fullmatch(prefix) or len(prefix) > LONGEST_PREFIX:
         raise ValueError(f"must be up to {LONGEST_PREFIX} letters, digits, - and _")
     return prefix
@@ -35,7 +35,7 @@ def check_prefix(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label taken apart; `table` is the hash of the table id."""
+    """A parsed label; `table` is the hash of the table id."""
 
     text: str
     batch: int
@@ -50,7 +50,7 @@ class LabelSpace:
 
     Attributes:
         pipeline: the pipeline's id: unique, stable over restarts.
-        prefix: of the options, may be empty.
+        prefix: from the options, may be empty.
     """
 
     pipeline: str
@@ -58,7 +58,7 @@ class LabelSpace:
 
     @property
     def start(self) -> str:
-        """The beginning of every label of this pipeline, and of no other's."""
+        """Prefix of every label of this pipeline, and of no other's."""
         name = _FOREIGN.sub("-", self.pipeline)
         if name != self.pipeline or len(name) > _LONGEST_PIPELINE:
             name = f"{name[: _LONGEST_PIPELINE - 9]}-{_hash(self.pipeline)}"
@@ -67,7 +67,7 @@ class LabelSpace:
     def label(
         self, batch: int, table: TableId, partition: int, part: int = 0, again: int = 0, generation: int = 0
     ) -> str:
-        """The label of one load, at most `LONGEST` characters. `again`: how many labels of this load are used up.
+        """Return the label of one load, at most `LONGEST` characters. `again`: number of used-up labels of this load.
 
         `generation`: how often decided loads of the batch were lost (`TaskAttempt.generation`).
         """
@@ -76,13 +76,13 @@ class LabelSpace:
         return f"{text}_r{again}" if again else text
 
     def choices(self, task: TaskAttempt, table: TableId, part: int) -> tuple[str, ...]:
-        """The labels of one load in the order in which they are tried."""
+        """Return the labels of one load in the order in which they are tried."""
         return tuple(
             self.label(task.batch, table, task.partition, part, again, task.generation) for again in range(MOST_LABELS)
         )
 
     def read(self, label: str) -> Label | None:
-        """Take a label apart; None when it is not one of this pipeline."""
+        """Parse a label; None when it is not one of this pipeline."""
         if not label.startswith(self.start):
             return None
         match = re.fullmatch(r"(\d+)_([0-9a-f]{8})_(\d+)_(\d+)(?:_g\d+)?(?:_r\d+)?", label[len(self.start) :])
@@ -90,7 +90,7 @@ class LabelSpace:
 
 
 def table_hash(table: TableId) -> str:
-    """8 hex digits that stand for a table id in labels."""
+    """Return 8 hex digits that stand for a table id in labels."""
     return _hash(f"{len(table.database)}:{table.database}.{table.table}")
 
 

@@ -1,4 +1,4 @@
-"""Options that the sinks for Doris and StarRocks share; names are Flink CDC's where it has the option."""
+"""Options shared by the sinks for Doris and StarRocks; names are Flink CDC's where it has the option."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from connectors.shared.streamload.pack import Packing
 HTTP_PORT, BACKEND_PORT, SQL_PORT = 8030, 8040, 9030
 TABLE_PROPERTIES, LOAD_PROPERTIES = "table.create.properties.", "sink.properties."
 BATCHES = "a batch is a range of the source's log: its size is source max-batch-bytes, and it is sent as it is read"
-"""What Flink CDC's options of buffers are answered with."""
+"""Message for Flink CDC's buffer options."""
 
 _JDBC = re.compile(r"jdbc:mysql(?:\+srv|:loadbalance|:replication)?://([^/?#]+)(?:[/?#].*)?", re.IGNORECASE)
 
 
 def jdbc_addresses(text: str) -> tuple[Address, ...]:
-    """The front ends of a JDBC URL, `jdbc:mysql://fe1:9030,fe2:9030/db?...`. Raises ValueError."""
+    """Return the front ends of a JDBC URL, `jdbc:mysql://fe1:9030,fe2:9030/db?...`. Raises ValueError."""
     match = _JDBC.fullmatch(text.strip())
     if match is None:
         raise ValueError("must be jdbc:mysql://host:port, further hosts after a comma")
@@ -49,7 +49,7 @@ def _check_label_prefix(text: str) -> str:
 
 
 def addresses(port: int, example: str) -> AfterValidator:
-    """A list of `host:port`; `port` holds where none is written, `example` is for the error."""
+    """Return a validator for a list of `host:port`; `port` is the default, `example` is for the error."""
 
     def check(text: str) -> str:
         try:
@@ -62,18 +62,18 @@ def addresses(port: int, example: str) -> AfterValidator:
 
 
 JdbcUrl = Annotated[str, AfterValidator(_check_jdbc)]
-"""Where front ends speak SQL."""
+"""SQL addresses of front ends."""
 
 
 class LoadSinkOptions(SinkOptions):
-    """The options of both sinks.
+    """Options of both sinks.
 
     Attributes:
-        set_by_sink: headers of loads that the user's would not reach.
-        harmful: headers that would lose rows, with what they would do.
-        harmless: values with which a harmful header does nothing.
-        keyed_properties, keyless_properties: how properties begin that only tables with a key take, or without one.
-        packing_header, packings: how bodies are compressed, by the values of that header.
+        set_by_sink: load headers that users cannot override.
+        harmful: headers that would lose rows, with their effect.
+        harmless: values that disarm a harmful header.
+        keyed_properties, keyless_properties: prefixes of properties only for tables with a key, or without one.
+        packing_header, packings: body compression, by the values of that header.
     """
 
     takes_table_options: ClassVar[bool] = True
@@ -163,11 +163,11 @@ class LoadSinkOptions(SinkOptions):
 
     @property
     def most_key_bytes(self) -> int | None:
-        """The longest encoded key that the server takes, None without limit."""
+        """The longest encoded key that the server accepts, None without limit."""
         return None
 
     def problems(self) -> Iterator[Remark]:
-        """Options that need another, and a header that would lose rows."""
+        """Check options that need another one, and headers that would lose rows."""
         yield from super().problems()
         if self.rejected_values == "dead-letter" and self.dead_letters is None:
             yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
@@ -182,7 +182,7 @@ class LoadSinkOptions(SinkOptions):
                 yield Remark(key, reason, "write one of them, or remove the key")
 
     def warnings(self) -> Iterator[Remark]:
-        """Settings that lose what the defaults keep."""
+        """Warn of settings that lose what the defaults keep."""
         yield from super().warnings()
         for key, name, text in self.headers():
             if name == "strict_mode" and text.lower() == "false":
@@ -202,13 +202,13 @@ class LoadSinkOptions(SinkOptions):
             yield Remark("sink.enable-delete", "deleted rows stay in the sink; they are counted")
 
     def headers(self) -> Iterator[tuple[str, str, str]]:
-        """Key, header name and text of every `sink.properties.*`."""
+        """Yield key, header name and text of every `sink.properties.*`."""
         for key, text in self.passed.items():
             if key.startswith(LOAD_PROPERTIES):
                 yield key, key.removeprefix(LOAD_PROPERTIES).lower(), str(text)
 
     def table_properties(self) -> dict[str, str]:
-        """The properties that the user adds to every new table."""
+        """Return the properties that the user adds to every new table."""
         return {
             key.removeprefix(TABLE_PROPERTIES): str(text)
             for key, text in self.passed.items()
@@ -216,7 +216,7 @@ class LoadSinkOptions(SinkOptions):
         }
 
     def load_headers(self) -> dict[str, str]:
-        """The headers that the user adds to every load, by name."""
+        """Return the headers that the user adds to every load, by name."""
         ours = self.set_by_sink | self.harmful.keys() | {"strict_mode", "max_filter_ratio"}
         return {name: text for _, name, text in self.headers() if name not in ours}
 
@@ -225,37 +225,37 @@ class LoadSinkOptions(SinkOptions):
         return tuple(dict.fromkeys(one.host_header for one in (*self.http_frontends(), *self.sql_frontends())))
 
     def packing(self) -> Packing:
-        """How bodies are compressed."""
+        """Return the compression of bodies."""
         return self.packings[self.load_headers().get(self.packing_header, "").lower()]
 
     @property
     def zone(self) -> str:
-        """Whose wall clock instants are written in, in Arrow's spelling."""
+        """The zone whose wall clock instants are written in, in Arrow's spelling."""
         return arrow_zone(self.time_zone or "UTC")
 
     def in_zone(self, zone: str) -> Self:
-        """Instants are written in the pipeline's zone, unless they have one of their own."""
+        """Use the pipeline's zone for instants unless the sink has its own."""
         return self if self.time_zone is not None else self.model_copy(update={"time_zone": zone})
 
     def fixed(self) -> Mapping[str, str]:
-        """The clock of what is written."""
+        """The time zone of written values."""
         return {"sink.time-zone": self.zone}
 
     @abstractmethod
     def http_frontends(self) -> tuple[Address, ...]:
-        """Where front ends speak HTTP, in order of preference."""
+        """Return the HTTP addresses of front ends, in order of preference."""
 
     @abstractmethod
     def sql_frontends(self) -> tuple[Address, ...]:
-        """Where front ends speak SQL, in order of preference."""
+        """Return the SQL addresses of front ends, in order of preference."""
 
     @abstractmethod
     def time_limits(self) -> TimeLimits:
-        """How long to wait for what."""
+        """Return the time limits."""
 
 
 def wanted_replicas(properties: Mapping[str, str], default: int) -> int:
-    """The replicas that new tables with these properties have: `replication_num`, or the sum over all tags."""
+    """Return the replicas of new tables with these properties: `replication_num`, or the sum over all tags."""
     given = {name.strip().lower(): text for name, text in properties.items()}
     numbers = re.findall(r"\d+(?=\s*(?:,|$))", given.get("replication_num", given.get("replication_allocation", "")))
     return sum(map(int, numbers)) or default

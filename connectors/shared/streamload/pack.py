@@ -1,4 +1,4 @@
-"""Compression of load bodies as they are sent, for networks that are slower than a core. Executor and driver."""
+"""Compression of load bodies while sending, for networks that are slower than a core. Executor and driver."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Literal, Protocol
 import pyarrow as pa
 
 Packing = Literal["", "gzip", "lz4", "zstd"]
-"""gzip (RFC 1952), LZ4 frames, Zstandard frames (RFC 8878); empty: as it is."""
+"""gzip (RFC 1952), LZ4 frames, Zstandard frames (RFC 8878); empty for none."""
 
 
 class Packer(Protocol):
-    """One body. One thread at a time."""
+    """Compresses one body. Not thread-safe."""
 
     def pack(self, data: bytes | memoryview) -> bytes | memoryview:
-        """The bytes that can be sent once `data` has come; may be nothing."""
+        """Return the bytes that can be sent after `data`; may be empty."""
 
     def end(self) -> bytes:
-        """The rest."""
+        """Return the remaining bytes."""
 
 
 def packer(packing: Packing) -> Packer:
-    """A packer for a new body."""
+    """Return a packer for a new body."""
     if packing == "":
         return _Plain()
     return _Gzip() if packing == "gzip" else _Frames(packing)
@@ -49,7 +49,7 @@ class _Gzip:
 
 
 class _Pieces(io.RawIOBase):
-    """The output of a stream, until it is taken."""
+    """The output of a stream, until it is drained."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -63,7 +63,7 @@ class _Pieces(io.RawIOBase):
         return len(piece)
 
     def drain(self) -> bytes:
-        """All that was written since the last time."""
+        """Return everything written since the last call."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)
 
@@ -78,6 +78,6 @@ class _Frames:
         return self._pieces.drain()
 
     def end(self) -> bytes:
-        # Closing the stream closes what it writes to, which forgets nothing.
+        # Closing the stream also closes `_pieces`, which keeps its content.
         self._stream.close()
         return self._pieces.drain()

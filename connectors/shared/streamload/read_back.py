@@ -1,7 +1,7 @@
-"""Rows of a table read back over SQL, and what the table holds of rows that are loaded, both in the same Arrow types.
+"""Reads rows of a table back over SQL, and computes the stored form of loaded rows, both in the same Arrow types.
 
-What the table holds is taken from the load text itself: rows are checked and written as a load has them, and each field
-is read as the column's type reads it. Of a JSON column the value counts, not its spelling.
+The stored form is derived from the load text itself: rows are checked and written as in a load, and each field is read
+as the column's type reads it. JSON columns compare by value, not by spelling.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DIGITS = 38
 class LoadedRows:
     """A table of Doris or StarRocks, read by SELECT: a `cdc.sink.StoredTable`. Driver, for `cdc verify`.
 
-    Where a load would stop at a value that does not fit, it is NULL here.
+    A value that does not fit, at which a load would stop, is NULL here.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LoadedRows:
         self.arrow = pa.schema([pa.field(column.name, _arrow(column)) for column in self._columns])
 
     def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The table's values after a load of these rows."""
+        """Return the table's values after a load of these rows."""
         count = rows.num_rows
         images = LastImages(
             self._target.table,
@@ -82,14 +82,14 @@ class LoadedRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """One SELECT, or one for each few hundred keys."""
+        """Read with one SELECT, or with one per few hundred keys."""
         for where in [""] if keys is None else _conditions(keys):
             for cells in self._selected(where):
                 columns = [_read(list(values), column) for values, column in zip(cells, self._columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     def _selected(self, where: str) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
-        """The columns of the rows, as the server spells them."""
+        """Yield the columns of the rows, in the server's spelling."""
         names = ", ".join(_selected(column) for column in self._columns)
         table = self._target.table
         with self._sql.session() as session:
@@ -104,7 +104,7 @@ class LoadedRows:
 
 
 def _selected(column: TargetColumn) -> str:
-    """The column, spelled with all of its digits."""
+    """SQL of the column with all of its digits."""
     name = quoted(column.name)
     return f"CAST({name} AS DOUBLE)" if column.kind is TargetKind.FLOAT else name
 
@@ -126,7 +126,7 @@ _TYPES = {
 
 
 def _read(values: list[bytes | None], column: TargetColumn) -> pa.Array:
-    """The values that a server spells so. Raises SinkError for a spelling that the type does not have."""
+    """Parse values in a server's spelling. Raises SinkError for a spelling that is invalid for the type."""
     special = _SPECIAL.get(column.kind)
     try:
         if special is not None:
@@ -142,7 +142,7 @@ def _read(values: list[bytes | None], column: TargetColumn) -> pa.Array:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """The bytes as text; in place of invalid UTF-8 another character stands, which no row of the source has."""
+    """Decode bytes; invalid UTF-8 becomes a replacement character, which no row of the source has."""
     try:
         return pc.cast(values, pa.string())
     except pa.ArrowInvalid:
@@ -151,7 +151,7 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 def _json(value: bytes) -> str:
-    """One spelling of a JSON value: numbers as doubles, keys in order."""
+    """Normalize a JSON value: numbers as doubles, keys in order."""
     return json.dumps(json.loads(value, parse_int=float), sort_keys=True)
 
 

@@ -1,10 +1,11 @@
-"""Schema changes in Doris and StarRocks, what both have in common: statements that wait for others, jobs. Driver.
+"""Schema changes in Doris and StarRocks, the common part: statements that wait for others, jobs. Driver.
 
     ALTER TABLE -> FINISHED at once
                 -> PENDING -> WAITING_TXN -> RUNNING -> FINISHED | CANCELLED
 
-A table has one job at a time, and a job in WAITING_TXN waits for every transaction that began before it, prepared ones
-too. So all of this pipeline's transactions have ended when a statement runs: schema changes come between batches.
+A table has one job at a time, and a job in WAITING_TXN waits for every transaction that began before it, including
+prepared ones. So all of this pipeline's transactions have ended when a statement runs: schema changes come between
+batches.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
 _DATABASES = "SELECT SCHEMA_NAME FROM information_schema.schemata"
 log = logging.getLogger(__name__)
 _SAME_TIME = 20
-"""More jobs than one table has in a second, the step of CreateTime."""
+"""More jobs than a table can have in a second, the resolution of CreateTime."""
 _ENDED = ("FINISHED", "CANCELLED")
 
 
 FEWER_REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
-"""The next step where a table wants more replicas than there are back ends."""
+"""Hint for a table that wants more replicas than there are back ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerVocabulary:
-    """The words in which a server says things.
+    """The vocabulary of one server.
 
     Attributes:
-        newest_job: the column of SHOW ALTER TABLE COLUMN by which a later job is greater.
-        blocked: what to do about transactions that a job waits for.
-        busy: parts of messages, in lower case, of statements that wait for another operation on the table.
-        not_leading: the same of a front end that cannot carry out DDL; all of one tuple have to be there.
-        grants: what to give the user.
-        hints: what to do when a part of the message, and a part of the statement, are there.
+        newest_job: the column of SHOW ALTER TABLE COLUMN that grows with each job.
+        blocked: hint for transactions that a job waits for.
+        busy: parts of messages, in lower case, of statements that must wait for another operation on the table.
+        not_leading: the same for a front end that cannot run DDL; all parts of one tuple must occur.
+        grants: hint on the required grants.
+        hints: hints for a part of the message combined with a part of the statement.
     """
 
     newest_job: str
@@ -58,7 +59,7 @@ class ServerVocabulary:
 
 
 class ServerSchemas(SchemaSession[T]):
-    """An open SQL session with what it may wait for."""
+    """An open SQL session with its wait limits."""
 
     words: ServerVocabulary
 
@@ -70,42 +71,45 @@ class ServerSchemas(SchemaSession[T]):
 
     @property
     def dialect(self) -> Dialect[T]:
-        """The dialect that the options describe."""
+        """The dialect given by the options."""
         return self._dialect
 
     def finds(self, query: str) -> bool:
-        """Whether the query finds a row."""
+        """Return whether the query finds a row."""
         return bool(self._session.rows(query))
 
     def execute(self, statement: Statement) -> None:
-        """Run a statement and wait for its job; a change that the server makes at once has none."""
+        """Run a statement and wait for its job; a change that is made immediately has none."""
         before = self._jobs.last(statement.table) if statement.job else None
         self._run(statement)
         if statement.job:
             self._jobs.wait(statement.table, None if before is None else str(before.get("JobId")))
 
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
-        """Wait for loads that are committed and not visible, and for jobs: until then the tables do not show them."""
+        """Wait for committed but invisible loads, and for jobs, until the tables show them."""
         there = self._existing(tables)
         self.wait_for_loads(sorted({table.database for table in there}))
         self._jobs.wait_for_running(there)
 
     def wait_for_loads(self, databases: Sequence[str]) -> None:
-        """Wait until all that this pipeline has committed in these databases can be read; statements may do so."""
+        """Wait until all that this pipeline committed in these databases is readable. Does nothing by default."""
 
     def missing(self, tables: Sequence[TableId]) -> list[TableId]:
-        """Two queries for each database; without the definitions. Some servers keep all names in lower case."""
+        """Return the missing tables with two queries per database, without definitions.
+
+        Some servers lower-case all names.
+        """
         known = {name.casefold(): name for name in self.databases()}
         wanted = {table.database.casefold() for table in tables} & known.keys()
         there = {(name, table.casefold()) for name in wanted for table in self.comments(known[name])}
         return [table for table in tables if (table.database.casefold(), table.table.casefold()) not in there]
 
     def databases(self) -> list[str]:
-        """The names of all databases."""
+        """Return the names of all databases."""
         return [str(name) for (name,) in self._session.rows(_DATABASES)]
 
     def comments(self, database: str) -> dict[str, str]:
-        """The tables of a database with their comments."""
+        """Return the tables of a database with their comments."""
         columns = "SELECT TABLE_NAME, TABLE_COMMENT FROM information_schema.tables"
         rows = self._session.rows(f"{columns} WHERE TABLE_SCHEMA = {text_literal(database)}")
         return {str(name): str(comment or "") for name, comment in rows}
@@ -116,7 +120,7 @@ class ServerSchemas(SchemaSession[T]):
         return sorted(table for table in set(tables) if table.table in names.get(table.database, {}))
 
     def _run(self, statement: Statement) -> None:
-        """Run a statement; one that another operation on the table keeps from running is tried again."""
+        """Run a statement; retry one that another operation on the table blocks."""
         waiting = Backoff(self._waits, f"{statement.table}: waiting for another operation on the table")
         while True:
             try:
@@ -128,7 +132,7 @@ class ServerSchemas(SchemaSession[T]):
                     raise self._refusal(statement, error) from error
 
     def _refusal(self, statement: Statement, error: StatementRefused) -> ChangeRefused | SinkUnavailable:
-        """The error for a statement that the server refused."""
+        """Return the error for a statement that the server refused."""
         text, words = error.message.lower(), self.words
         if any(all(part in text for part in parts) for parts in words.not_leading):
             return SinkUnavailable(error.message, where=str(statement.table), hint="no front end leads; start again")
@@ -143,12 +147,12 @@ class ServerSchemas(SchemaSession[T]):
 
 @dataclass(frozen=True, slots=True)
 class AlterJobs:
-    """The jobs that one session sees.
+    """The jobs seen by one session.
 
     Attributes:
         server: the server's name, for messages.
-        newest_by: the column of SHOW ALTER TABLE COLUMN by which a later job is greater.
-        blocked: what to do about transactions that a job in WAITING_TXN waits for.
+        newest_by: the column of SHOW ALTER TABLE COLUMN that grows with each job.
+        blocked: hint for transactions that a job in WAITING_TXN waits for.
     """
 
     session: SqlSession
@@ -158,7 +162,7 @@ class AlterJobs:
     blocked: str
 
     def last(self, table: TableId) -> dict[str, Any] | None:
-        """The latest job of the table, None when there was none. Times may be the same for some, ids only grow."""
+        """Return the latest job of the table, None without one. Several may have the same time, but ids only grow."""
         sql = (
             f"SHOW ALTER TABLE COLUMN FROM {quoted(table.database)} WHERE TableName = {text_literal(table.table)} "
             f"ORDER BY {self.newest_by} DESC LIMIT {_SAME_TIME}"
@@ -166,9 +170,9 @@ class AlterJobs:
         return max(self.session.records(sql), key=lambda job: int(job["JobId"]), default=None)
 
     def wait(self, table: TableId, before: str | None = None) -> None:
-        """Wait for the latest job; a change that was made at once may have none after the job with the id `before`.
+        """Wait for the latest job; an immediate change may have none after the job with the id `before`.
 
-        Raises ChangeRefused when the server cancels it, SinkUnavailable when it has not ended in time.
+        Raises ChangeRefused when the server cancels it, SinkUnavailable when it does not end in time.
         """
         waiting = Backoff(self.waits, f"{table}: schema change")
         while True:
@@ -187,7 +191,7 @@ class AlterJobs:
                 raise self._too_long(table, state)
 
     def wait_for_running(self, tables: Iterable[TableId]) -> None:
-        """Wait for jobs that an earlier run started: until they end, the tables do not show the change."""
+        """Wait for jobs of an earlier run: until they end, the tables do not show the change."""
         for table in tables:
             job = self.last(table)
             if job is not None and _state(job) not in _ENDED:

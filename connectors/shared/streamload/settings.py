@@ -1,4 +1,4 @@
-"""Options as the parts of a load sink take them. Driver, once per run; every result is frozen and picklable."""
+"""Converts options to the parts of a load sink. Driver, once per run; every result is frozen and picklable."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from connectors.shared.streamload.options import LoadSinkOptions
 
 _QUERY_S = 300.0
 _LONGEST_LOOK_S = 1.0
-"""A schema change that has ended is seen so soon."""
+"""Longest pause between checks of a schema change."""
 
 
 def http_servers(options: LoadSinkOptions, backends: tuple[Address, ...] = ()) -> Servers:
-    """How the cluster is reached by HTTP."""
+    """Return the HTTP access to the cluster."""
     return Servers(options.http_frontends(), _account(options), backends, _tls(options), options.time_limits())
 
 
 def sql_servers(options: LoadSinkOptions) -> SqlServers:
-    """How the cluster is reached by SQL; a query waits as long as a schema change may take."""
+    """Return the SQL access to the cluster; a query waits as long as a schema change may take."""
     return SqlServers(
         frontends=options.sql_frontends(),
         account=_account(options),
@@ -34,12 +34,12 @@ def sql_servers(options: LoadSinkOptions) -> SqlServers:
 
 
 def retry_policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
-    """How long servers are tried again."""
+    """Return the retry policy for servers."""
     return RetryPolicy(timeout_s=options.retry_timeout_s, stopping=context.stopping)
 
 
 def job_policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
-    """How long a schema change is waited for."""
+    """Return the policy for waiting for a schema change."""
     return RetryPolicy(
         timeout_s=options.schema_change_timeout_s,
         first_pause_s=0.02,
@@ -49,7 +49,7 @@ def job_policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
 
 
 def row_rules(options: LoadSinkOptions) -> RowRules:
-    """How rows are checked and encoded."""
+    """Return the rules for checking and encoding rows."""
     return RowRules(
         rejected_values=RejectedValuePolicy(options.rejected_values),
         keyless=KeylessChanges(options.keyless),

@@ -1,4 +1,4 @@
-"""The common part of both servers' sinks: their parts, leftovers of earlier runs, sessions for DDL."""
+"""The common part of both servers' sinks: components, leftovers of earlier runs, sessions for DDL."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from connectors.shared.streamload.sql_types import SqlType
 log = logging.getLogger(__name__)
 
 _THREADS = 16
-"""Commits and questions about labels wait for the server, not for this machine."""
+"""Threads for commits and label queries, which wait for the server, not for this machine."""
 
 
 class LoadSink(TableSink[SqlType]):
-    """Executors prepare loads in the server, the driver commits them. Picklable; opens connections when needed.
+    """Executors prepare loads in the server, the driver commits them. Picklable; connections are opened on demand.
 
     Attributes:
         server: the server's name, for messages.
-        grants: what the user needs for schema changes, for the hint.
-        replicas: that a new table has where nothing says how many; 0 where the server's own settings say it.
+        grants: hint on the grants needed for schema changes.
+        replicas: default replicas of a new table; 0 if the server's own settings decide.
     """
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
@@ -59,7 +59,7 @@ class LoadSink(TableSink[SqlType]):
         self._labels = self._record.space
 
     def check(self) -> None:
-        """Log in to a front end, now or never. Driver."""
+        """Log in to a front end, without waiting. Driver."""
         with self._session(wait=False) as session:
             session.rows("SELECT 1")
 
@@ -68,7 +68,7 @@ class LoadSink(TableSink[SqlType]):
         self.check()
 
     def examine(self) -> Iterator[Finding]:
-        """The login, the version, and the back ends that are alive, where the user may see them."""
+        """Check the login, the version, and the live back ends if visible to the user."""
         with self._session(wait=False) as session:
             rows = session.rows("SELECT @@version_comment")
             yield ok("connection", f"{self.server} at {session.server}: {rows[0][0] if rows else 'no version'}")
@@ -88,7 +88,7 @@ class LoadSink(TableSink[SqlType]):
                 yield ok("back ends", text)
 
     def warm(self) -> None:
-        """Load the encoder's kernels; on a machine's first run this compiles them."""
+        """Load the encoder's kernels; the first run on a machine compiles them."""
         from connectors.shared.streamload.warm import warm
 
         warm()
@@ -99,15 +99,15 @@ class LoadSink(TableSink[SqlType]):
 
     @abstractmethod
     def _loader(self, task: TaskAttempt) -> BlockLoader:
-        """Begins the loads of a task."""
+        """Return the loader that begins the loads of a task."""
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Commit every load, those of a table in log order, tables at the same time. Driver."""
+        """Commit every load, those of a table in log order, tables in parallel. Driver."""
         commit_all(self._committer(batch), batch, prepared, self._threads)
         self._record.prune(batch)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Remove what this pipeline prepared for this batch or a later one and never decided. Driver."""
+        """Remove undecided loads of this pipeline for this batch or later ones. Driver."""
         left = self._record.from_batch(batch)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-abort") as pool:
             for recorded in pool.map(self._free_label, left):
@@ -115,7 +115,7 @@ class LoadSink(TableSink[SqlType]):
         self._record.forget_since(batch)
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
-        """The table's rows, over SQL. Any process."""
+        """Open the table's rows for reading, over SQL. Any process."""
         if self.missing_tables([table]):
             return None
         if not self._rules.deletes:
@@ -124,7 +124,7 @@ class LoadSink(TableSink[SqlType]):
 
     @abstractmethod
     def _stored(self, table: TableId, schema: TableSchema) -> StoredTable:
-        """The rows of a table that exists. Raises SinkError."""
+        """Return the rows of an existing table. Raises SinkError."""
 
     def _free_label(self, recorded: Recorded) -> Recorded:
         self._free(recorded.table, recorded.label)
@@ -132,11 +132,11 @@ class LoadSink(TableSink[SqlType]):
 
     @abstractmethod
     def _committer(self, batch: int) -> Commit:
-        """The function that commits one handle."""
+        """Return the function that commits one handle."""
 
     @abstractmethod
     def _free(self, table: TableId, label: str) -> None:
-        """Abort the transaction that has the label, if it has not ended. Raises SinkError."""
+        """Abort the label's transaction if it has not ended. Raises SinkError."""
 
     @contextmanager
     def _session(self, *, wait: bool = True) -> Iterator[SqlSession]:

@@ -1,4 +1,4 @@
-"""Column types as both servers have them; what is each one's own is in its `types`. Pure, nothing is executed here."""
+"""Column types common to both servers; differences are in the `types` of each. Pure, nothing is executed here."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ FLOAT_TEXT = 32
 WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT")
 BINARY = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
 LONGEST_BINARY = 1_048_576
-"""Bytes; a VARBINARY of that length is written without it."""
+"""Bytes; a VARBINARY of that length is written without the length."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A server's type; `str()` is its DDL. `length` is bytes, precision or fractional digits; `name` may be one that
-    no sink writes (ARRAY)."""
+    """A server's type; `str()` is its DDL.
+
+    `length` is bytes, precision or fractional digits; `name` may be a type that no sink writes (ARRAY).
+    """
 
     name: str
     length: int | None = None
@@ -42,7 +44,7 @@ class SqlType:
 
     @property
     def max_bytes(self) -> float:
-        """Bytes of text that fit; infinite without a length."""
+        """Maximum bytes of text; infinite without a length."""
         return float("inf") if self.length is None else self.length
 
     @property
@@ -51,13 +53,13 @@ class SqlType:
         return (self.length or 0) - (self.scale or 0)
 
     def holds_decimal(self, other: SqlType) -> bool:
-        """Whether a DECIMAL has a place for every digit of another one."""
+        """Return whether a DECIMAL has a place for every digit of another one."""
         return self.whole_digits >= other.whole_digits and (self.scale or 0) >= (other.scale or 0)
 
     def target(self, name: str, *, nullable: bool, is_key: bool, digits: int = 0) -> TargetColumn | None:
-        """The limits for values of a column of this type; None for a type that cannot be loaded.
+        """Return the limits for values of a column of this type; None for a type that cannot be loaded.
 
-        `digits`: of seconds, in a DATETIME that does not say how many.
+        `digits`: fractional digits of a DATETIME without a stated number.
         """
         if self.name not in TargetKind.__members__:
             return None
@@ -79,7 +81,7 @@ PLAIN: dict[Kind, SqlType] = {
     Kind.DOUBLE: SqlType("DOUBLE"),
     Kind.DATE: SqlType("DATE"),
 }
-"""Types whose lengths do not matter."""
+"""Types without a length."""
 
 _KINDS = {
     "BOOLEAN": Kind.BOOLEAN, "TINYINT": Kind.TINYINT, "SMALLINT": Kind.SMALLINT, "INT": Kind.INT,
@@ -103,7 +105,7 @@ _CONSTANTS = {
 
 
 def data_type(actual: SqlType, *, digits: int = 0) -> DataType:
-    """This tool's type for a server's, as near as it goes: types that are never written are STRING.
+    """Return this tool's nearest type for a server's; types that are never written are STRING.
 
     `digits`: as in `target`.
     """
@@ -115,7 +117,7 @@ def data_type(actual: SqlType, *, digits: int = 0) -> DataType:
 
 
 def holds_number(actual: SqlType, new: SqlType, source: DataType) -> bool | None:
-    """Whether a column takes every number of a type, `new` for the source's; None unless both are exact numbers."""
+    """Return whether a column holds every number of a type, `new` for the source's; None unless both are exact."""
     if source.kind in _DIGITS and actual.name == "DECIMAL":
         return actual.whole_digits >= _DIGITS[source.kind]
     if new.name in WHOLE and actual.name in WHOLE:
@@ -124,13 +126,13 @@ def holds_number(actual: SqlType, new: SqlType, source: DataType) -> bool | None
 
 
 def plain_default(column: Column) -> str | None:
-    """The default as the source shows it, `b'101'` of a BIT column as a number."""
+    """Return the default as the source shows it, `b'101'` of a BIT column as a number."""
     bits = re.fullmatch(r"[bB]'([01]*)'", column.default or "")
     return str(int(bits[1] or "0", 2)) if bits else column.default
 
 
 def constant(text: str, wanted: SqlType, *, date_is_time: bool = False) -> str | None:
-    """A default as a constant of a type that is none of text, None when it is no such constant.
+    """Return a default as a constant of a type other than text, None when it is not such a constant.
 
     `date_is_time`: a DATETIME may be given as its day alone.
     """
@@ -142,7 +144,7 @@ def constant(text: str, wanted: SqlType, *, date_is_time: bool = False) -> str |
 
 
 def _is_day(text: str) -> bool:
-    """Whether the calendar has the day: MySQL's default may be `2026-02-31`, and rows have NULL for it."""
+    """Return whether the day exists: MySQL's default may be `2026-02-31`, and rows have NULL for it."""
     try:
         date.fromisoformat(text)
     except ValueError:
@@ -151,7 +153,7 @@ def _is_day(text: str) -> bool:
 
 
 def clock_constant(text: str | None, source: DataType, zone: str) -> str | None:
-    """A constant of a source's column; one of an instant, which the source shows in UTC, by the zone's wall clock."""
+    """Return a constant of a source's column; an instant, which is in UTC, in the zone's wall clock."""
     if text is None or source.kind is not Kind.TIMESTAMP_LTZ:
         return text
     moment = datetime.fromisoformat(text).replace(tzinfo=UTC)

@@ -14,31 +14,31 @@ from connectors.shared.streamload.sql_types import WHOLE, SqlType
 
 
 class TableDialect(Dialect[SqlType]):
-    """Names, literals, and what is alike of types and tables."""
+    """Names, literals, and common rules for types and tables."""
 
     table_type: ClassVar[type[ActualTable[SqlType]]]
     sessions = 8
 
     def quoted(self, name: str) -> str:
-        """In backquotes."""
+        """Quote an identifier with backquotes."""
         return quoted(name)
 
     def literal(self, text: str) -> str:
-        """With backslash escapes."""
+        """Quote text with backslash escapes."""
         return text_literal(text)
 
     def check_column(self, table: TableId, name: str) -> None:
-        """Names of which no load could tell: they are in a header of HTTP."""
+        """Refuse names that cannot be sent: a load names columns in an HTTP header."""
         if not {"\r", "\n"}.isdisjoint(name):
             reason = f"column {name!r}: a load cannot name a column with a line end in its name"
             raise ChangeRefused(reason, where=str(table), hint="name the column otherwise with a projection")
 
     def is_text(self, actual: SqlType) -> bool:
-        """CHAR, VARCHAR and STRING."""
+        """Whether the type is CHAR, VARCHAR or STRING."""
         return actual.is_text
 
     def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Where it holds the new values, and is not one that was made for the old type."""
+        """Whether the column keeps its type: it holds the new values and was not created for the old type."""
         sql = self.column_type(new, key=key)
         if not self.holds(actual, new, key=key):
             return False
@@ -49,7 +49,7 @@ class TableDialect(Dialect[SqlType]):
         return old is not None and actual != self.column_type(old, key=key)
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[SqlType]:
-        """Columns in an order that the server takes."""
+        """A new table, with columns in an order that the server accepts."""
         columns = tuple(
             self.new_column(column, key=any(same(part, column.name) for part in schema.primary_key))
             for column in schema.columns
@@ -57,9 +57,9 @@ class TableDialect(Dialect[SqlType]):
         return self.with_key(self.table_type(table, columns, comment=schema.comment), schema.primary_key)
 
     def create_like(self, table: ActualTable[SqlType], new: TableId) -> Sequence[str]:
-        """With partitions, buckets and properties."""
+        """Create a table like another, with its partitions, buckets and properties."""
         return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
 
     def rename_table(self, table: TableId, new_name: str) -> str:
-        """Without TO."""
+        """Rename a table; the servers' syntax has no TO."""
         return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"

@@ -1,6 +1,6 @@
-"""One open load of one table, as `connectors.shared.sending.sender` drives it: what all kinds of loads have in common.
+"""One open load of one table, driven by `connectors.shared.sending.sender`: the part common to all kinds of loads.
 
-Nothing is opened before the first row that is sent. Executor.
+Nothing is opened before the first row is sent. Executor.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from connectors.shared.sending.sender import FlushResult
 from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder
 
 STRICT = {"strict_mode": "true", "max_filter_ratio": "0"}
-"""Headers of every load: otherwise a value that cannot be read becomes NULL without a word."""
+"""Headers of every load: without them an unreadable value silently becomes NULL."""
 
 
 class Body(Protocol):
     """The receiver of load text."""
 
     def write(self, data: memoryview) -> bool:
-        """Send a piece; False when the server has answered instead of taking it. Raises SinkError."""
+        """Send a piece; False when the server has answered instead of accepting it. Raises SinkError."""
 
     def cancel(self) -> None:
-        """Break off; never raises. May come from another thread."""
+        """Abort; never raises. May be called from another thread."""
 
 
 BodyT = TypeVar("BodyT", bound=Body)
 
 
 class TableLoad(ABC, Generic[BodyT]):
-    """Checks, encodes and sends flushes. Written to by one thread at a time; `cancel` may come from another."""
+    """Checks, encodes and sends flushes. Used by one thread at a time; `cancel` may be called from another."""
 
     def __init__(
         self, table: TableId, label: str, encoder: FlushEncoder, dead_letters: DeadLetters, retry: RetryPolicy
     ) -> None:
-        """`retry`: how long a server that cannot take the load now is waited for; a cancelled load waits no more."""
+        """`retry`: how long to wait for a server that cannot accept the load; a cancelled load stops waiting."""
         self._table, self._label = table, label
         self._encoder, self._dead_letters = encoder, dead_letters
         self._body: BodyT | None = None
@@ -52,7 +52,7 @@ class TableLoad(ABC, Generic[BodyT]):
         self._retry = replace(retry, stopping=lambda: self._cancelled or retry.stopping())
 
     def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult | None:
-        """Check, encode and send a flush. None when its text needs other headers than those sent."""
+        """Check, encode and send a flush. Returns None when its text needs other headers than those sent."""
         encoded = self._encoder.encode(blocks, headers_sent=self._body is not None)
         if encoded is None:
             return None
@@ -65,13 +65,13 @@ class TableLoad(ABC, Generic[BodyT]):
         return encoded.written
 
     def finish(self) -> Any:
-        """End the load and check it; returns the handle."""
+        """Finish and check the load; returns the handle."""
         handle = self._nothing() if self._body is None else self._finish_body(self._body)
         self._dead_letters.close()
         return handle
 
     def cancel(self) -> None:
-        """Break off, once."""
+        """Abort, once."""
         with self._lock:
             if self._cancelled:
                 return
@@ -98,19 +98,19 @@ class TableLoad(ABC, Generic[BodyT]):
 
     @abstractmethod
     def _open(self, encoded: EncodedFlush) -> BodyT:
-        """Begin the load whose first flush this is. Tried again after errors that are retryable."""
+        """Begin the load with this first flush. Retried after retryable errors."""
 
     @abstractmethod
     def _raise_refusal(self, body: BodyT) -> NoReturn:
-        """The server answered before the body was whole: raises what that means."""
+        """Raise the error for an answer that came before the body was complete."""
 
     @abstractmethod
     def _finish_body(self, body: BodyT) -> Any:
-        """End the body, check what was loaded, give the handle. Raises SinkError."""
+        """End the body, check the loaded rows, return the handle. Raises SinkError."""
 
     @abstractmethod
     def _nothing(self) -> Any:
-        """The handle of a load without rows."""
+        """Return the handle of a load without rows."""
 
     def _give_up(self) -> None:
-        """Remove what the server keeps of a load that is cancelled; never raises."""
+        """Remove what the server keeps of a cancelled load; never raises."""

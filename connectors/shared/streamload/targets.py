@@ -1,7 +1,7 @@
-"""The tables that rows have to fit into, as executors see them: read from the server once per table and schema.
+"""The sink tables as executors see them: read from the server once per table and schema.
 
-A change of a table's schema comes with rows of another schema, so what was read for one schema stays true for it. When
-one batch brings many tables, their whole database is read at once, where the server can tell it.
+A changed table comes with rows of another schema, so what was read for one schema stays valid for it. When one batch
+has many tables, their whole database is read at once, if the server supports that.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MOST_KNOWN = 20_000
 _SINGLE_READS = 8
 
 ReadTable = Callable[[SqlSession, TableId], TargetTable | None]
-"""One table as it is, None when there is none. Raises StatementRefused, SinkUnavailable."""
+"""Reads one table, None when there is none. Raises StatementRefused, SinkUnavailable."""
 ReadDatabase = Callable[[SqlSession, str], Mapping[TableId, TargetTable]]
-"""All tables of a database."""
+"""Reads all tables of a database."""
 
 
 @dataclass
 class Targets:
-    """Tables of one pipeline's sink in this process. Thread safe."""
+    """Tables of one pipeline's sink in this process. Thread-safe."""
 
     sql: SqlClient
     read_table: ReadTable
@@ -39,7 +39,7 @@ class Targets:
     _whole: dict[str, Mapping[TableId, TargetTable]] = field(default_factory=dict)
 
     def get(self, table: TableId, schema: TableSchema, batch: int) -> TargetTable:
-        """The table as it is for rows of this schema. Raises SinkError when it cannot be read, or SinkUnavailable."""
+        """Return the table for rows of this schema. Raises SinkError when it cannot be read, or SinkUnavailable."""
         with self._lock:
             found = self._known.get((table, schema))
         if found is None:
@@ -51,7 +51,7 @@ class Targets:
         return found
 
     def forget(self, table: TableId) -> None:
-        """A load was refused: the next one looks at the table again."""
+        """Forget a table after a refused load, so that the next one reads it again."""
         with self._lock:
             self._known = {key: value for key, value in self._known.items() if key[0] != table}
             self._whole.pop(table.database, None)
@@ -69,7 +69,7 @@ class Targets:
 
     def _look_up(self, table: TableId, batch: int) -> TargetTable | None:
         database, read_database = table.database, self.read_database
-        with self._lock:  # who else wants tables of a database that is read waits for it
+        with self._lock:  # other threads that need tables of the same database wait
             if batch != self._batch:
                 self._batch = batch
                 self._reads.clear()
@@ -87,6 +87,6 @@ _TARGETS: dict[object, Targets] = {}
 
 
 def targets_of(key: object, made: Targets) -> Targets:
-    """This process's targets by a key: the sink object itself is new in every task."""
+    """Return this process's targets by a key: the sink object itself is recreated in every task."""
     with _LOCK:
         return _TARGETS.setdefault(key, made)

@@ -1,4 +1,4 @@
-"""Loads the kernels by encoding two rows; compiles them where no cached code fits this machine."""
+"""Loads the kernels by encoding two rows; compiles them if no cached code fits this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TARGET = TargetTable(
 
 
 def warm() -> int:
-    """Choose last images, check and encode; returns the bytes written. Driver or executor; a repeat costs nothing."""
+    """Choose last images, check and encode; returns the bytes written. Driver or executor; a repeat is free."""
     rows = pa.RecordBatch.from_pylist([{"id": 1, "note": "a"}, {"id": 1, "note": "b"}], arrow_schema(_SCHEMA))
     block = ChangeBlock(
         table=_TABLE,

@@ -1,4 +1,4 @@
-"""Numba kernels over row keys. None raises and none allocates."""
+"""Numba kernels over row keys. None of them raises or allocates."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The kernel that numbers rows by their key: equal keys get equal numbers, in order of first sight.
+"""The kernel that numbers rows by their key: equal keys get equal numbers, in order of first occurrence.
 
 A key column is a row of six numbers, `FIELDS` in order; values are compared byte by byte, and NULL equals NULL.
 """
@@ -61,7 +61,7 @@ def _present(column: Ints, row: Int) -> Bool:
 
 @kernel
 def _extent(column: Ints, row: Int) -> tuple[Int, Int]:
-    """Address and bytes of a value that is not a single bit."""
+    """Return address and size of a value that is not a single bit."""
     width = column[_WIDTH]
     if width > 0:
         return column[_VALUES] + width * row, width
@@ -98,7 +98,7 @@ def _hash(columns: Ints, row: Int) -> Word:
 
 @kernel
 def _tail(at: Int, size: Int) -> Int:
-    """The last 0..7 bytes as a number."""
+    """Return the last 0..7 bytes as a number."""
     if size == 4:
         return peek32(at)
     word = np.int64(0)

@@ -1,4 +1,4 @@
-"""Numba kernels from Arrow buffers to load text. None raises and none allocates."""
+"""Numba kernels from Arrow buffers to load text. None of them raises or allocates."""
 
 from pathlib import Path
 

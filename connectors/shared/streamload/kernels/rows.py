@@ -30,7 +30,7 @@ from connectors.shared.streamload.kernels.strings import hex_text
 FIELDS = (
     "op", "values", "validity", "validity_bit", "offsets", "detail", "bit", "in_deletes", "filler", "filler_size",
 )  # fmt: skip
-"""What the numbers are; addresses are 0 where there is nothing. detail: scale, or digits of the fraction."""
+"""Names of the numbers; addresses are 0 if absent. detail: scale, or digits of the fraction."""
 
 _OP, _VALUES, _VALIDITY, _VALIDITY_BIT, _OFFSETS, _DETAIL, _BIT, _IN_DELETES, _FILLER, _FILLER_SIZE = range(10)
 
@@ -38,17 +38,17 @@ _OP, _VALUES, _VALIDITY, _VALIDITY_BIT, _OFFSETS, _DETAIL, _BIT, _IN_DELETES, _F
     BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, DECIMAL128, DATE32, MOMENT, SPAN,
     TEXT, HEX, FLOATS,
 ) = range(18)  # fmt: skip
-"""How a column's values are written. TEXT and HEX: strings; FLOATS: lists of 32-bit floats as a JSON array."""
+"""Encodings of a column's values. TEXT and HEX: strings; FLOATS: lists of 32-bit floats as a JSON array."""
 
 FIELD_END, ROW_END = 1, 2
-"""The separators: no text has them except by accident, and then its column goes as HEX."""
+"""The separators. Text rarely contains them, and then its column is sent as HEX."""
 
 
 @kernel
 def write_rows(columns: Ints, rows: Int, deleted: Int, to: Int) -> Int:
     """Write all rows; returns the address after the last one.
 
-    columns: int64[c, 10]; deleted: address of a byte per row, 1 for a delete. The caller has made room.
+    columns: int64[c, 10]; deleted: address of a byte per row, 1 for a delete. The caller has allocated enough space.
     """
     count = columns.shape[0]
     for row in range(rows):
@@ -77,7 +77,7 @@ def write_rows(columns: Ints, rows: Int, deleted: Int, to: Int) -> Int:
 
 @kernel
 def _value(column: Ints, row: Int, to: Int) -> Int:
-    """One value that is present; the commonest kinds are asked for first."""
+    """Write one non-NULL value; checks the most common kinds first."""
     op, values = column[_OP], column[_VALUES]
     if op == TEXT:
         start, end = signed32(column[_OFFSETS] + 4 * row), signed32(column[_OFFSETS] + 4 * row + 4)

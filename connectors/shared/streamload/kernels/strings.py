@@ -1,4 +1,4 @@
-"""Byte strings: hexadecimal text, and the search for what a plain field cannot carry."""
+"""Byte strings: hexadecimal text, and the search for values that a plain field cannot carry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NULL_WORD = 0x4E5C
 
 @kernel
 def hex_text(at: Int, size: Int, to: Int) -> Int:
-    """Two digits `0-9A-F` a byte; returns the address after them."""
+    """Write two digits `0-9A-F` per byte; returns the address after them."""
     for i in range(size):
         byte = peek8(at + i)
         high, low = byte >> 4, byte & 15
@@ -23,7 +23,7 @@ def hex_text(at: Int, size: Int, to: Int) -> Int:
 
 @kernel
 def needs_hex(offsets: Int, values: Int, rows: Int) -> bool:
-    """Whether a string column holds a byte below 3, which covers both separators, or the text of NULL as a value.
+    """Return whether a string column has a byte below 3, which covers both separators, or a value that reads as NULL.
 
     offsets: address of the first row's int32 offset; values: address that the offsets count from.
     """
