@@ -1,1 +1,1 @@
-"""`cdc serve`: keeps the pipelines of a folder running, or runs them on schedule, with one Spark session for all."""
+"""`cdc serve`: keeps the pipelines of a folder running, or runs them on schedule, in one shared Spark session."""

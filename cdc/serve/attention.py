@@ -1,12 +1,12 @@
-"""Whether a pipeline needs a person: one rule for the page, `cdc list`, `cdc_up`, alerts and notifications. Pure.
+"""Decides whether a pipeline needs attention, for the page, `cdc list`, `cdc_up`, alerts and notifications. Pure.
 
 | it needs attention because | since |
 |---|---|
 | its file is invalid and no version of it runs | |
-| it failed, and is not started again | the failure |
-| it failed `FAILURES` times in a row, though it waits for its next try | the first of these failures |
-| it has been failing for `FAILING_S` seconds, though it waits for its next try | the same |
-| a run under way has been waiting for a server for `FAILING_S` seconds | the wait |
+| it failed, and is not restarted | the failure |
+| it failed `FAILURES` times in a row, although another restart is planned | the first of these failures |
+| it has been failing for `FAILING_S` seconds, although another restart is planned | the same |
+| the current run has been waiting for a server for `FAILING_S` seconds | the wait |
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cdc.serve.control import RunView, State
 FAILURES = 3
 FAILING_S = 300.0
 READS_S = 60.0
-"""A run under way that has committed nothing, but reads for so long without waiting, has recovered."""
+"""A run that has been reading for this long without waiting has recovered, even if it has committed nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """Failures in a row: how many, and when the first one was. Seconds since 1970."""
+    """Consecutive failures: their number, and the time of the first one. Seconds since 1970."""
 
     failures: int = 0
     since_s: float = 0.0
@@ -32,24 +32,24 @@ class Streak:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The present occupation of a run: since when it reads, or since when it waits and for what. Seconds since 1970."""
+    """The current activity of a run: since when it reads, or since when it waits and for what. Seconds since 1970."""
 
     reads_since_s: float | None = None
     waits_since_s: float | None = None
     note: str = ""
 
     def after(self, *, running: bool, note: str, now_s: float) -> Waiting:
-        """The occupation once the run has told whether it reads, and what it waits for (empty for nothing)."""
+        """Return the activity after the run has reported whether it reads and what it waits for (empty for nothing)."""
         if note:
             return Waiting(None, self.waits_since_s or now_s, note)
         return Waiting(self.reads_since_s or now_s if running else None)
 
 
 def streak(runs: Sequence[RunView]) -> Streak:
-    """Failures up to now, of the runs with the newest first.
+    """Return the current streak of failures; `runs` has the newest first.
 
-    A run that committed and lasted for `FAILING_S` ends the streak before it, as one does that ended well. Runs that
-    were stopped before they committed, skipped or lost say nothing about it.
+    A run that committed and lasted for `FAILING_S` ends the earlier streak, as a successful one does. Runs that were
+    stopped before they committed, skipped or lost are ignored.
     """
     found = Streak()
     for run in runs:
@@ -63,7 +63,7 @@ def streak(runs: Sequence[RunView]) -> Streak:
 
 
 def reason(state: State, runs: Sequence[RunView], waiting: Waiting, now_s: float) -> str:
-    """Why the pipeline needs attention, in a few words; empty when it does not. `runs` has the newest first."""
+    """Return why the pipeline needs attention, in a few words; empty when it does not. `runs` has the newest first."""
     if state == "invalid":
         return "invalid file"
     if state == "failed":

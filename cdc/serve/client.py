@@ -1,4 +1,4 @@
-"""A running `cdc serve` seen from another process: where it is, and its REST API. For the commands."""
+"""Client of a running `cdc serve` in another process: finds it and calls its REST API. For the commands."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from cdc.process.pids import start_time
 from cdc.state.store import LocalStore
 
 FILE_NAME = "serve.json"
-"""In the state root, for this user alone: where the server listens, and its token."""
+"""File in the state root, readable by this user only: where the server listens, and its token."""
 _TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The address of a server; `token` is empty where it asks for none."""
+    """The address of a server; `token` is empty where it requires none."""
 
     url: str
     pid: int
     token: str = field(default="", repr=False)
     started: str = ""
-    """Of the process: a number alone may have been given to another one since."""
+    """Start time of the process: its id alone may have been reused."""
 
     def write(self, state_root: Path) -> None:
-        """Leave word for the commands. Raises StateError."""
+        """Write the file for the commands. Raises StateError."""
         LocalStore(state_root).write_json(FILE_NAME, asdict(self))
 
     def get(self, path: str) -> dict[str, Any]:
-        """The API's answer below `/api/v1/`. Raises the CdcError that it answers with."""
+        """Return the API's response below `/api/v1/`. Raises the CdcError in the response."""
         return self._request("GET", path, None)
 
     def one(self, name: str) -> dict[str, Any]:
-        """The API's document of one pipeline. Raises the CdcError that it answers with."""
+        """Return the API's document of one pipeline. Raises the CdcError in the response."""
         return self.get(_path(name))
 
     def post(self, name: str, action: str, **fields: str) -> str:
-        """Do something to a pipeline; the server's word about it. Raises the CdcError that it answers with."""
+        """Request an action on a pipeline and return the server's message. Raises the CdcError in the response."""
         return str(self._request("POST", f"{_path(name)}/{action}", fields)["message"])
 
     def _request(self, method: str, path: str, fields: Mapping[str, str] | None) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _path(name: str) -> str:
 
 
 def find_server(state_root: Path) -> Served | None:
-    """The server that has this state root, None when none runs. Raises StateError when its word cannot be read."""
+    """Return the running server of this state root, None without one. Raises StateError for an unreadable file."""
     fields = LocalStore(state_root).read_json(FILE_NAME)
     if fields is None:
         return None
@@ -82,15 +82,13 @@ def find_server(state_root: Path) -> Served | None:
         found = Served(**fields)
     except TypeError as error:
         where = str(state_root / FILE_NAME)
-        raise StateError(
-            f"cannot be read: {error}", where=where, hint="remove it, and start the server over"
-        ) from error
+        raise StateError(f"cannot be read: {error}", where=where, hint="remove it, and restart the server") from error
     return found if _is_alive(found) else None
 
 
 @contextmanager
 def announced(url: str, token: str, state_root: Path) -> Iterator[None]:
-    """While the block runs, the commands find this process's server. Raises StateError."""
+    """Let the commands find this process's server while the block runs. Raises StateError."""
     Served(url, os.getpid(), token, start_time(os.getpid())).write(state_root)
     try:
         yield
@@ -99,7 +97,7 @@ def announced(url: str, token: str, state_root: Path) -> Iterator[None]:
 
 
 def forget(state_root: Path) -> None:
-    """The server ends. Raises StateError."""
+    """Remove the file when the server ends. Raises StateError."""
     LocalStore(state_root).remove(FILE_NAME)
 
 

@@ -1,6 +1,6 @@
-"""Requests to a running `cdc serve`, and its views: for the REST API, the web page and the commands.
+"""Requests to a running `cdc serve`, and its views, for the REST API, the web page and the commands.
 
-Values are frozen and made of plain types, so that `dataclasses.asdict` gives JSON. Times are seconds since the epoch.
+Values are frozen and have plain types, so that `dataclasses.asdict` gives JSON. Times are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from cdc.errors import CdcError
 from cdc.spec.model import PipelineSpec
 
 State = Literal["starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "failed", "invalid"]
-"""Where a pipeline is in its life.
+"""The state of a pipeline.
 
 | state | meaning |
 |---|---|
 | starting | a run is being set up: nothing is read yet |
-| running | a run is under way |
+| running | a run is active |
 | stopping | a run finishes its batch, and ends |
-| waiting | the last run failed with what may pass; the next one begins at `next_run_s` (`pipeline.restart`) |
+| waiting | the last run failed; it is restarted at `next_run_s` (`pipeline.restart`) |
 | scheduled | there is no run; the next one begins at `next_run_s` (`pipeline.schedule`) |
 | stopped | stopped on request; no run begins until `start` |
 | finished | a bounded source was read to its end |
-| failed | the last run failed with what no restart mends, or once too often; see `last_error` |
-| invalid | the file is wrong and no version of it has run yet; see `file_errors` |
+| failed | the last run failed with an error that a restart does not solve, or too often; see `last_error` |
+| invalid | the file is invalid and no version of it has run yet; see `file_errors` |
 """
 
 RUNNING: Final[tuple[State, ...]] = ("starting", "running", "stopping")
@@ -37,7 +37,7 @@ Outcome = Literal["finished", "stopped", "failed", "skipped", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class ErrorView:
-    """An error for people: the class of the CdcError tree, what happened, where, the next step. Holds no secret."""
+    """An error for people: its CdcError class, message, location and next step. Contains no secrets."""
 
     type: str
     message: str
@@ -48,17 +48,17 @@ class ErrorView:
 
     @classmethod
     def of(cls, error: CdcError, at_s: float) -> ErrorView:
-        """An error of a run that ended at that time."""
+        """Build the view of the error of a run that ended at that time."""
         return cls(error.class_name, error.message, error.where, error.hint, at_s, error.retryable)
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run that is over, or the one under way (`ended_s` and `outcome` None).
+    """A finished run, or the current one (`ended_s` and `outcome` None).
 
-    `skipped` is a run that did not begin, as the one before it went on past its time; `lost` one that ended without a
-    word, as the server was killed or its machine failed (`ended_s` is when it was last seen alive). `why` is what began
-    it: `schedule`, `start`, `restart`, `edit`, `request`.
+    `skipped` is a run that did not begin, as the previous one was still active at its time; `lost` one whose server was
+    killed or whose machine failed (`ended_s` is when it was last seen alive). `why` is what started it: `schedule`,
+    `start`, `restart`, `edit`, `request`.
     """
 
     started_s: float
@@ -72,7 +72,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """All runs that are over, also those that the history does not keep any more."""
+    """Totals of all finished runs, including those no longer in the history."""
 
     runs: int = 0
     failed: int = 0
@@ -80,7 +80,7 @@ class RunTotals:
     batches: int = 0
 
     def with_run(self, run: RunView) -> RunTotals:
-        """With one more; a skipped one is none."""
+        """Return the totals with another run; a skipped one does not count."""
         if run.outcome == "skipped":
             return self
         failed = self.failed + (run.outcome in ("failed", "lost"))
@@ -92,19 +92,19 @@ class PipelineView:
     """One pipeline of the folder at one moment.
 
     Attributes:
-        name: `pipeline.name`, else the name of the file: unique in a folder, the key of all requests.
+        name: `pipeline.name`, or else the file's name: unique in a folder, the key of all requests.
         file: the pipeline file's path.
         source, sink: names of the connectors.
         schedule: as written in the file (`pipeline.schedule`), empty for a continuous pipeline.
         next_run_s: when the next run begins, None when none is planned.
-        runs: the newest first: the one under way, then those kept in the history.
-        restarts: runs begun by the restart strategy since the last success or request.
-        last_error: what the last run failed with, until one has committed a batch, or come to its end.
-        file_errors: what is wrong with the file as it is now, while an earlier version of it goes on; empty when sound.
-        attention: why it needs a person (`cdc.serve.attention`), in a few words; empty when it does not.
-        totals: of all runs, with the one under way.
-        state_dir: where it keeps its state; the status document is there.
-        spec: the options in force, JSON values; secrets are masked.
+        runs: runs, newest first: the current one, then those in the history.
+        restarts: runs started by the restart strategy since the last success or request.
+        last_error: error of the last run, until a run has committed a batch or finished.
+        file_errors: problems of the current file, while an earlier version keeps running; empty for a valid file.
+        attention: why it needs attention (`cdc.serve.attention`), in a few words; empty when it does not.
+        totals: totals of all runs, including the current one.
+        state_dir: its state directory, with the status document.
+        spec: the current options as JSON values; secrets are masked.
     """
 
     name: str
@@ -135,54 +135,54 @@ class LogLine:
 
 
 class Control(Protocol):
-    """A running `cdc serve`. Every method may be called from any thread.
+    """A running `cdc serve`. All methods are thread-safe.
 
-    Methods that name a pipeline raise PipelineUnknown when there is none of that name, and NotNow when it is in a state
-    in which that cannot be done: so does every request but `log` for an invalid file. Unless said otherwise a request
-    is taken at once and carried out beside the caller: the state tells how far it is.
+    Methods for one pipeline raise PipelineUnknown for an unknown name, and NotNow when its state does not allow the
+    request: so does every request but `log` for an invalid file. Unless noted otherwise a request returns at once and
+    is executed in the background: the state shows its progress.
     """
 
     def pipelines(self) -> Sequence[PipelineView]:
-        """All pipelines, by name. Never waits for anything."""
+        """Return all pipelines, by name. Never blocks."""
 
     def pipeline(self, name: str) -> PipelineView:
-        """One of them. Never waits for anything."""
+        """Return one pipeline. Never blocks."""
 
     def spec(self, name: str) -> PipelineSpec:
-        """The file's content in the version that is kept: a mistake made in the file since is not in it."""
+        """Return the valid version of the file in use: later mistakes in the file are not in it."""
 
     def start(self, name: str) -> None:
-        """Begin a run now, whatever the schedule says; failures before are forgotten.
+        """Start a run now, regardless of the schedule, and forget earlier failures.
 
-        Raises NotNow while a run is under way that nobody has stopped, and for an invalid file.
+        Raises NotNow while a run is active and not stopping, and for an invalid file.
         """
 
     def stop(self, name: str, *, drain: bool = False) -> None:
-        """End the run after its running batch; no other begins until `start`.
+        """Stop the run after its running batch; no other begins until `start`.
 
-        With `drain` everything that the source's log holds now is committed first.
+        With `drain`, everything up to the current end of the source's log is committed first.
         """
 
     def savepoint(self, name: str) -> Path:
-        """Keep a consistent copy of the state, to start from later. Returns its folder.
+        """Make a consistent copy of the state, to start from later. Returns its folder.
 
-        Takes seconds: a run under way ends after its batch, and goes on once the copy is made.
+        Takes seconds: the current run stops after its batch, and continues once the copy is made.
         """
 
     def resync(self, name: str, table: str) -> None:
-        """Re-snapshot a table of the source (`database.table`), while everything else goes on.
+        """Re-snapshot a table of the source (`database.table`) while everything else continues.
 
         Raises SourceError for a table that is not captured.
         """
 
     def pause(self, name: str, table: str) -> str:
-        """Leave a table of the source out from the next batch on; a sentence about it.
+        """Skip a table of the source from the next batch on; returns a message.
 
         Raises SourceError for a table that is not captured, or that could not be re-snapshotted afterwards.
         """
 
     def resume(self, name: str, table: str) -> str:
-        """Follow a paused table again, after a re-snapshot; a sentence about it."""
+        """Process a paused table again, after a re-snapshot; returns a message."""
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
-        """The last lines of its log, oldest first."""
+        """Return the last lines of its log, oldest first."""

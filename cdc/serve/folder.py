@@ -1,4 +1,4 @@
-"""The pipeline files of a folder: found, read when they are new or have changed, and told when they are gone."""
+"""Watches the pipeline files of a folder: finds new, changed and deleted ones."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOT = (".test.yaml", ".test.yml")
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A file as it was read, with one of its sinks where it has a list of them.
+    """A version of a file, with one of its sinks where it has a list of them.
 
-    `problems` are its mistakes with their places; one with a `spec` and problems is sound, and refused for another
-    file's sake. `sink` is the name of a sink of a list.
+    `problems` are its mistakes with their positions; a version with both a `spec` and problems is valid, but conflicts
+    with another file. `sink` is the name of a sink in a list.
     """
 
     file: Path
@@ -36,16 +36,16 @@ class FileVersion:
 
     @property
     def key(self) -> Path:
-        """A path of its own: the file, and the sink below it."""
+        """A unique path: the file, and the sink below it."""
         return self.file / self.sink if self.sink else self.file
 
     @property
     def shown_name(self) -> str:
-        """The name of a file that is wrong, and has none that can be trusted."""
+        """The name to show for an invalid file."""
         return f"{self.file.stem}/{self.sink}" if self.sink else self.file.stem
 
     def invalid(self) -> PipelineView:
-        """The pipeline of a file that is wrong."""
+        """Return the view of an invalid file."""
         return PipelineView(
             name=printed(self.shown_name), file=printed(self.file), source="", sink="", state="invalid", state_dir="",
             file_errors=self.problems, attention=reason("invalid", (), Waiting(), 0.0),
@@ -53,13 +53,13 @@ class FileVersion:
 
     @property
     def refused(self) -> bool:
-        """Whether another file keeps it from being used."""
+        """Whether it cannot be used because of another file."""
         return self.spec is not None and bool(self.problems)
 
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """The difference between two looks at the folder: new and changed files, and keys of those that are gone."""
+    """The difference between two scans of the folder: new and changed files, and keys of deleted ones."""
 
     read: tuple[FileVersion, ...] = ()
     gone: tuple[Path, ...] = ()
@@ -67,13 +67,13 @@ class FolderChanges:
 
 @dataclass
 class Folder:
-    """Looks at a folder. One thread.
+    """Scans a folder. One thread.
 
-    A file is `NAME.yaml` or `NAME.yml` right in the folder; tests of pipelines, hidden files and folders are none. Two
-    files with one name of a pipeline, or names that make one folder, would share a state directory: one of them is
-    refused, for as long as the other one is there. The one that has the name keeps it, also when it turns wrong, as its
-    version before goes on; files that swap their names get them. Where none has it yet it is that which `ran_last` in
-    that folder, else the one that is called like its pipeline, else the first.
+    Pipeline files are `NAME.yaml` or `NAME.yml` directly in the folder, without tests of pipelines and hidden files.
+    Two files with the same pipeline name, or names that give the same folder, would share a state directory: one of
+    them is refused as long as the other exists. The file that has the name keeps it, even when it becomes invalid, as
+    its earlier version keeps running; files that swap names get them. A name that is free goes to the file that
+    `ran_last` in that folder, else to the one named like its pipeline, else to the first.
     """
 
     path: Path
@@ -82,7 +82,7 @@ class Folder:
     _has: dict[Path, PipelineSpec] = field(default_factory=dict)
 
     def look(self) -> FolderChanges:
-        """The changes since the last look. Raises OSError when the folder cannot be read."""
+        """Return the changes since the last scan. Raises OSError when the folder cannot be read."""
         files = sorted(path for path in self.path.iterdir() if _is_pipeline(path))
         read = {path: versions for path in files if (versions := self._changed(path)) is not None}
         changed = {version.key: version for versions in read.values() for version in versions}
@@ -99,7 +99,7 @@ class Folder:
         return FolderChanges(tuple(each for each in self._with_names(changed.values()) if self._is_news(each)), gone)
 
     def _with_names(self, versions: Iterable[FileVersion]) -> Sequence[FileVersion]:
-        """With the names that they ask for, or refused; who gives a name away comes before who gets it."""
+        """Assign names to versions or refuse them; a file that gives up a name precedes the one that gets it."""
         done, left = list[FileVersion](), sorted(versions, key=self._turn)
         while left:
             named = [self._with_name(version) for version in left]
@@ -114,7 +114,7 @@ class Folder:
         return done
 
     def _ring(self, refused: Sequence[FileVersion]) -> Sequence[FileVersion]:
-        """Files that pass their names on to each other: each wants that of the next, and the last that of the first."""
+        """Return a cycle of files that exchange names: each wants the name of the next, the last that of the first."""
         wants = {version.key: version for version in refused}
         has = {folder_of(spec): key for key, spec in self._has.items()}
         for first in refused:
@@ -135,13 +135,13 @@ class Folder:
         return version != before
 
     def _changed(self, path: Path) -> Sequence[FileVersion] | None:
-        """The file with each of its sinks, as it is now; None when it is as it was. A mistake is one of all sinks."""
+        """Read the file with each of its sinks; None when it has not changed. Mistakes apply to all sinks."""
         known = [version for version in self._known.values() if version.file == path]
         try:
             str(path).encode()
             text = path.read_bytes()
         except UnicodeEncodeError:
-            problem = f"{printed(path)}: its name is no UTF-8 (rename it)"
+            problem = f"{printed(path)}: its name is not UTF-8 (rename it)"
             return _wrong(known, FileVersion(path, "", problems=(problem,)))
         except OSError as error:
             return _wrong(known, FileVersion(path, "", problems=(f"{path}: cannot be read: {error.strerror}",)))
@@ -152,14 +152,14 @@ class Folder:
         return found if isinstance(found, tuple) else _wrong(known, found)
 
     def _turn(self, version: FileVersion) -> tuple[bool, bool, Path]:
-        """The order in which pipelines get a name."""
+        """Return the sort key for assigning names to pipelines."""
         spec = version.spec
         if spec is None:
             return True, True, version.key
         return self.ran_last(folder_of(spec)) != str(version.file), spec.name != version.file.stem, version.key
 
     def _with_name(self, version: FileVersion) -> FileVersion:
-        """With the name that it asks for, or refused as another file has it."""
+        """Assign the requested name, or refuse the version when another file has it."""
         spec, path = version.spec, version.file
         if spec is None:
             return version
@@ -175,17 +175,17 @@ class Folder:
 
     @property
     def versions(self) -> Mapping[Path, FileVersion]:
-        """The files as they were last read, by their keys."""
+        """The last read versions of the files, by key."""
         return self._known
 
 
 def _wrong(known: Sequence[FileVersion], wrong: FileVersion) -> tuple[FileVersion, ...]:
-    """A version with the problems of a file for each of the sinks that it had."""
+    """Return an invalid version for each sink that the file had."""
     return tuple(replace(wrong, sink=version.sink) for version in known) or (wrong,)
 
 
 def _read(path: Path, digest: str) -> tuple[FileVersion, ...] | FileVersion:
-    """The file with each of its sinks, or what is wrong with it."""
+    """Read the file: a version per sink, or one with its problems."""
     from cdc.spec.check import check_file
 
     try:
@@ -199,15 +199,17 @@ def _read(path: Path, digest: str) -> tuple[FileVersion, ...] | FileVersion:
 
 
 def folder_of(spec: PipelineSpec) -> str:
-    """The pipeline's folder in the state root, with one in it for a sink of several. Raises StateError for a name that
-    makes none."""
+    """Return the pipeline's folder in the state root, with a subfolder for one of several sinks.
+
+    Raises StateError for a name that cannot be a folder's.
+    """
     from cdc.job.state_location import folder_name, of_sink
 
     return str(of_sink(folder_name(spec.name), spec))
 
 
 def _collide(has: PipelineSpec, spec: PipelineSpec) -> bool:
-    """Whether two pipelines would have one folder, or one name. Sinks of a file have folders in that of its name."""
+    """Whether two pipelines would share a folder or a name. Sinks of a file have subfolders of its folder."""
     from cdc.job.state_location import folder_name
 
     same = has.label == spec.label or folder_of(has) == folder_of(spec)
@@ -215,7 +217,7 @@ def _collide(has: PipelineSpec, spec: PipelineSpec) -> bool:
 
 
 def _is_pipeline(path: Path) -> bool:
-    """A link that leads nowhere is one that cannot be read."""
+    """Whether the path is a pipeline file, including a dangling link, which will be unreadable."""
     name = path.name
     if path.suffix not in SUFFIXES or name.endswith(_NOT) or name.startswith("."):
         return False

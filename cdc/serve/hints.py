@@ -1,4 +1,4 @@
-"""Next steps that name an option of `cdc run`, in the words of a server, which keeps a folder for each pipeline."""
+"""Rewords hints that name options of `cdc run` for a server, which has a folder for each pipeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REWORDED = (
 
 
 def for_a_server(error: CdcError, name: str = "") -> CdcError:
-    """The same error; its hint names what `cdc serve` has in place of `--state-dir`, and a pipeline by its name."""
+    """Reword the error's hint: `--state-dir` becomes its equivalent in `cdc serve`, FILE the pipeline's name."""
     for pattern, words in _REWORDED:
         error.hint = re.sub(pattern, words, error.hint)
     if name:

@@ -1,6 +1,6 @@
-"""The ends of a pipeline's runs, kept in its state directory: `runs.json`, the newest last, a bounded number.
+"""The history of a pipeline's runs, stored in its state directory: `runs.json`, newest last, limited in number.
 
-The run under way is in it too, from its beginning: one that is found there when nothing runs ended without a word.
+It also has the current run, from its start: one that is found there when nothing runs was lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_RUNS = 100
 
 
 class RunHistory:
-    """The runs of one pipeline that are over. One thread writes, any reads."""
+    """The finished runs of one pipeline. One thread writes, any may read."""
 
     def __init__(self, root: Path, most: int = MOST_RUNS) -> None:
         self._store, self._most = LocalStore(root), most
@@ -31,18 +31,18 @@ class RunHistory:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody has stopped the pipeline, until somebody starts it."""
+        """Whether the pipeline was stopped by a request and not started since."""
         self.runs()
         return self._stopped
 
     def set_stopped(self, stopped: bool) -> None:
-        """Keep whether it is stopped. Raises StateError when it cannot be written."""
+        """Store whether it is stopped. Raises StateError when that cannot be written."""
         if self.stopped != stopped:
             self._stopped = stopped
             self._write()
 
     def runs(self) -> Sequence[RunView]:
-        """The newest first. Raises StateError when the file cannot be read."""
+        """Return the runs, newest first. Raises StateError when the file cannot be read."""
         if self._runs is None:
             document = self._store.read_json(FILE_NAME) or {"runs": []}
             try:
@@ -58,7 +58,7 @@ class RunHistory:
         return self._runs[::-1]
 
     def add(self, run: RunView, finished: str = "") -> None:
-        """Keep a run that is over. `finished` is the version of the file with which a source was read to its end.
+        """Store a finished run. `finished` is the version of the file with which a source was read to its end.
 
         Raises StateError when it cannot be written.
         """
@@ -67,14 +67,14 @@ class RunHistory:
         self._write()
 
     def record_start(self, run: RunView) -> None:
-        """Keep a run that begins. Raises StateError when it cannot be written."""
+        """Store a starting run. Raises StateError when it cannot be written."""
         self.runs()
         self._running = run
         self._write()
 
     def lose(self, alive_s: float, rows: int = 0, batches: int = 0) -> RunView | None:
-        """Keep a run that ended without a word, when nothing runs; None when there is none. `alive_s` is when it was
-        last seen alive, and what it had done by then. Raises StateError."""
+        """Store the lost run, if any, when nothing runs. `alive_s` is when it was last seen alive; `rows` and `batches`
+        are what it had done by then. Raises StateError."""
         self.runs()
         if self._running is None:
             return None
@@ -86,13 +86,13 @@ class RunHistory:
 
     @property
     def totals(self) -> RunTotals:
-        """All runs that are over."""
+        """Totals of all finished runs."""
         self.runs()
         return self._totals
 
     @property
     def finished(self) -> str:
-        """The version of the file with which the last run read its source to the end; empty when it did not."""
+        """The version of the file with which the last run read its source to the end; empty if it did not."""
         self.runs()
         return self._finished
 
@@ -110,12 +110,11 @@ class RunHistory:
         self._store.write_json(FILE_NAME, document, indent=1)
 
     def last_begun_s(self) -> float | None:
-        """When the last run began that the schedule is counted from; None when there was none. A lost one is made up
-        for."""
+        """Return when the last run began from which the schedule counts; None without one. A lost run is repeated."""
         return next((run.started_s for run in self.runs() if run.outcome not in ("skipped", "lost")), None)
 
     def ran_until_server_ended(self) -> bool:
-        """Whether the last run went on until the server ended: it neither finished nor failed."""
+        """Whether the last run was active until the server ended: it neither finished nor failed."""
         last = next((run for run in self.runs() if run.outcome != "skipped"), None)
         return last is not None and last.outcome in ("stopped", "lost")
 

@@ -1,4 +1,4 @@
-"""The server's side of a supervisor."""
+"""The interface of a server for its supervisors."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """A server, as its supervisors see it. Any thread."""
+    """A server as seen by its supervisors. Any thread."""
 
     def session(self) -> SharedSpark | None:
-        """Spark, once it is up; None when the server ends."""
+        """Wait until Spark is up and return it; None when the server ends."""
 
     def spark_alive(self) -> bool:
         """Whether Spark is up."""
 
     def siblings(self, spec: PipelineSpec) -> Siblings | None:
-        """The runs into the other sinks of a pipeline's file; None where there is one sink."""
+        """Return the runs into the other sinks of a pipeline's file; None for a single sink."""
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
-        """Wait for the turn to start, as `cdc.serve.turns.RunTurns.wait_turn` does; what ends it."""
+        """Wait for the turn to start, as in `cdc.serve.turns.RunTurns.wait_turn`; return the function that ends it."""
 
     def expect(self) -> Callable[[], None]:
-        """One that is to start first will take its turn; what is to be called when it has, or takes none."""
+        """Announce a supervisor that will start first; return the function to call when it has started or will not."""
 
     def log_line(self, name: str, line: LogLine) -> None:
-        """A line of a pipeline's log that is worth a look."""
+        """Write an important line of a pipeline's log."""

@@ -19,18 +19,18 @@ from cdc.state.durable import create_folder, private
 
 FILE_NAME = "run.log"
 LARGEST = 4 << 20
-"""Bytes of a file; a full one takes the place of `run.log.1`."""
+"""Maximum bytes of a file; a full one replaces `run.log.1`."""
 _REMEMBERED = 500
 
 
 class RunLog(io.TextIOBase):
-    """A text stream for `cdc.job`'s reporter. Any thread. Lines that are no JSON are kept as messages.
+    """A text stream for `cdc.job`'s reporter. Any thread. Lines that are not JSON are stored as messages.
 
-    What cannot be written, on a disk that is full, is still remembered and told: no run ends for want of a line.
+    Lines that cannot be written, on a full disk, are still kept in memory and passed on: no run fails because of them.
 
     Args:
         folder: the state directory.
-        worrying: is told of each line that is not of level info.
+        worrying: called with each line above level info.
     """
 
     def __init__(self, folder: Path, worrying: Callable[[LogLine], None], largest: int = LARGEST) -> None:
@@ -42,13 +42,13 @@ class RunLog(io.TextIOBase):
         self._rest, self._lost = "", 0
 
     def writable(self) -> bool:
-        """True: lines can be written."""
+        """Return True: lines can be written."""
         return True
 
     def write(self, text: str) -> int:
-        """Append; a line is in the file once it is whole."""
+        """Append text; a line is written to the file once it is complete."""
         with self._lock:
-            if self._file.closed:  # a thread of a run that has ended has a last word
+            if self._file.closed:  # from a thread of a run that has ended
                 return len(text)
             *whole, self._rest = (self._rest + text).split("\n")
             lines = [line_of(each) for each in whole if each.strip()]
@@ -60,7 +60,7 @@ class RunLog(io.TextIOBase):
         return len(text)
 
     def _write_lines(self, texts: Sequence[str]) -> Sequence[LogLine]:
-        """Write lines; what to tell about it: the first one that is lost."""
+        """Write lines; return a warning when the first one is lost."""
         try:
             for text in texts:
                 self._append(text)
@@ -79,7 +79,7 @@ class RunLog(io.TextIOBase):
             full, self._file = self._file, self._open()
             full.close()
         start = self._file.tell()
-        if self._file.write(line) != len(line):  # the disk is full; the next line would go on with this half
+        if self._file.write(line) != len(line):  # the disk is full; the next line would continue this half
             self._file.truncate(start)
             self._file.seek(start)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -88,18 +88,18 @@ class RunLog(io.TextIOBase):
         return open(self._path, "ab", buffering=0, opener=private)
 
     def last(self, number: int) -> Sequence[LogLine]:
-        """The last lines, oldest first; a few hundred at most."""
+        """Return the last lines, oldest first; at most a few hundred."""
         with self._lock:
             return list(self._last)[-number:] if number > 0 else []
 
     def close(self) -> None:
-        """Close the file; lines that come later are not kept."""
+        """Close the file; later lines are dropped."""
         with self._lock:
             self._file.close()
 
 
 def read_log(folder: Path, number: int) -> Sequence[LogLine]:
-    """The last lines of the log in a state directory, oldest first; none when there is no log. Any process."""
+    """Read the last lines of the log in a state directory, oldest first; none without a log. Any process."""
     found: deque[LogLine] = deque(maxlen=number)
     for name in (FILE_NAME + ".1", FILE_NAME):
         found.extend(_lines(folder / name))
@@ -115,7 +115,7 @@ def _lines(path: Path) -> Iterator[LogLine]:
 
 
 def line_of(text: str) -> LogLine:
-    """A line of the file as a value."""
+    """Parse a line of the file."""
     try:
         fields: dict[str, Any] = json.loads(text)
         at_s = datetime.fromisoformat(fields.pop("time")).timestamp()

@@ -1,4 +1,4 @@
-"""Notifications of all pipelines of a server: a thread that looks at them every few seconds."""
+"""Sends notifications about all pipelines of a server, from a thread that checks them every few seconds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cdc.web.views import Shown, Views
 
 LOOK_S = 5.0
 _CLOSE_S = 5.0
-"""How long the end waits for notifications that are being sent."""
+"""How long `close` waits for notifications that are being sent."""
 
 
 class Notifying:
-    """One per server.
+    """The notifications of a server.
 
     Args:
-        everything: where notifications of all pipelines go; None for nowhere. Files may name further targets.
-        warn: gets a line for what could not be sent.
+        everything: target for notifications of all pipelines, None for none. Files may name further targets.
+        warn: called with a line for each notification that could not be sent.
     """
 
     def __init__(self, control: Control, everything: NotificationTarget | None, warn: Callable[[str], None]) -> None:
@@ -35,17 +35,17 @@ class Notifying:
         self._thread = threading.Thread(target=self._work, name="notifying", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking, and send what waits."""
+        """Stop the thread, and send pending notifications."""
         self._ending.set()
         self._thread.join()
         self._notifier.close(_CLOSE_S)
 
     def look(self, now_s: float) -> None:
-        """Look at each pipeline once."""
+        """Check each pipeline once."""
         shown = self._views.all()
         for each in shown:
             for target in self._targets(each.view.name):
@@ -54,7 +54,7 @@ class Notifying:
 
     def _targets(self, name: str) -> Sequence[NotificationTarget]:
         own = None
-        with suppress(CdcError):  # its file is invalid, or gone since
+        with suppress(CdcError):  # its file is invalid or was deleted
             own = NotificationTarget.of(self._control.spec(name).pipeline)
         return [each for each in (self._everything, own) if each is not None]
 
@@ -64,7 +64,7 @@ class Notifying:
 
 
 def look_at(shown: Shown) -> Look:
-    """The values that notifications are made of."""
+    """Return the values that notifications depend on."""
     view, status = shown.view, shown.status
     error = shown.errors[0] if view.attention and shown.errors else None
     if view.state == "invalid" and view.file_errors:

@@ -1,4 +1,4 @@
-"""The process of a server: signals that end it, and log records of libraries."""
+"""Process-wide settings of a server: signals that end it, and log records of libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def end_on_signals(server: Server) -> None:
-    """The first signal asks the server to end, the second one ends the process at once. Main thread."""
+    """Install signal handlers: the first signal stops the server, the second ends the process at once. Main thread."""
     from cdc.process.signals import ABORTED
 
     stopping = threading.Event()
@@ -29,7 +29,7 @@ def end_on_signals(server: Server) -> None:
 
 
 def quiet_libraries() -> None:
-    """Log records from INFO on are for the logs of pipelines; the root handler of nobody else prints them."""
+    """Send log records from INFO on to the logs of pipelines only; no root handler prints them."""
     for name in ("cdc", "connectors"):
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger().addHandler(logging.NullHandler())

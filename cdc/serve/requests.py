@@ -1,4 +1,4 @@
-"""Requests about the state and the tables of a pipeline that a server runs. Any thread; each raises StateError."""
+"""Requests for the state and the tables of a pipeline in a server. Any thread; each may raise StateError."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SAVEPOINT_S = 60.0
 
 
 def savepoint(pipeline: Supervisor) -> Path:
-    """Keep a copy of its state between two runs; the copy's folder. Raises NotNow."""
+    """Copy its state between two runs; returns the copy's folder. Raises NotNow."""
     from cdc.job.savepoint import check_savepoint, create_savepoint
 
     check_savepoint(pipeline.spec, pipeline.root)
@@ -26,14 +26,14 @@ def resync(pipeline: Supervisor, table: str) -> None:
 
 
 def pause(pipeline: Supervisor, table: str) -> str:
-    """Leave a table out; a sentence about it. Raises SourceError."""
+    """Pause a table; returns a message. Raises SourceError."""
     from cdc.job.pausing import request_pause
 
     return request_pause(pipeline.spec, table, pipeline.root)
 
 
 def resume(pipeline: Supervisor, table: str) -> str:
-    """Go on with a table; a sentence about it. Raises SourceError."""
+    """Resume a table; returns a message. Raises SourceError."""
     from cdc.job.pausing import request_resume
 
     return request_resume(pipeline.spec, table, pipeline.root)

@@ -1,4 +1,4 @@
-"""The process of `cdc serve`: one Spark session, a supervisor per pipeline, and a look at the folder now and then."""
+"""The process of `cdc serve`: one Spark session, one supervisor per pipeline, and a periodic scan of the folder."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from cdc.web.settings import WebSettings
 
 LOOK_S = 2.0
-"""How often the folder is looked at, and whether Spark is up."""
+"""How often the folder is scanned and Spark is checked."""
 _SPARK_AGAIN_S = 5.0
 _WAITING_S = 60.0
-"""How often it is said what runs wait for."""
+"""How often the log shows what runs wait for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The settings of a server. `state_root` holds a folder per pipeline, of its name.
+    """The settings of a server. `state_root` has a folder for each pipeline, with its name.
 
     `web` is where the page and the API are served; None for nowhere. `state_store` is a URL below which each pipeline
-    keeps its state: the folders then hold logs, histories and working copies. `notify` is told of all pipelines. At
-    most `starts_at_once` runs are set up at a time.
+    stores its state: the folders then have logs, histories and working copies. `notify` gets notifications of all
+    pipelines. At most `starts_at_once` runs are set up at a time.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class ServerSettings:
 
 
 class Server:
-    """Keeps the pipelines of a folder. It is the `Control` of the REST API, and the `Host` of its supervisors."""
+    """Runs the pipelines of a folder. Implements `Control` for the REST API, and `Host` for its supervisors."""
 
     def __init__(self, settings: ServerSettings, line: Callable[[str], None] | None = None) -> None:
         self._settings, self._places = settings, StateRoot(settings.state_root, settings.state_store)
@@ -73,7 +73,7 @@ class Server:
 
     def run(self) -> None:
         """Serve until `close` is called. Raises CdcError when Spark or the web page does not start, StateError when
-        another server has the state root."""
+        another server uses the state root."""
         with ExitStack() as stack:
             self._lock(stack)
             self._serve_web(stack)
@@ -94,17 +94,17 @@ class Server:
             self._end()
 
     def close(self) -> None:
-        """Ask for the end: every running batch is finished first."""
+        """Request the end of the server; every running batch is finished first."""
         self._closing.set()
         self._spark_up.set()
 
     def _lock(self, stack: ExitStack) -> None:
-        """One server per state root: another one's pipelines would only meet their own locks."""
+        """Lock the state root: pipelines of a second server would be blocked by their locks."""
         from cdc.job.lock import RunLock
 
         root = self._settings.state_root
         lock = RunLock(
-            root, held="another server keeps its pipelines here", hint="stop that one, or name another --state-root"
+            root, held="another server uses this state root", hint="stop that one, or name another --state-root"
         )
         lock.acquire()
         stack.callback(lock.release)
@@ -123,7 +123,7 @@ class Server:
         self.say(f"web page and API: {url}")
 
     def _start_first(self) -> None:
-        """Start Spark; what goes wrong when the server is to end already, with all that it has started, is no error."""
+        """Start Spark; ignore errors when the server is already stopping, with everything that it has started."""
         try:
             self._start_spark()
         except CdcError as error:
@@ -148,13 +148,13 @@ class Server:
 
     def _restart_spark(self) -> None:
         self._spark_up.clear()
-        self.say("Spark has ended; it is started again, and the pipelines with it", "error")
+        self.say("Spark has ended; it is restarted with the pipelines", "error")
         if self._spark is not None:
             self._spark.stop()
         try:
             self._start_spark()
         except CdcError as error:
-            self.say(f"Spark does not start, which is tried again: {error}", "error")
+            self.say(f"Spark does not start; retrying: {error}", "error")
             self._closing.wait(_SPARK_AGAIN_S)
 
     def _end(self) -> None:
@@ -168,11 +168,11 @@ class Server:
             self._spark.stop()
 
     def _look(self) -> None:
-        """Take in files that came, changed or went. An error in one touches no other."""
+        """Process new, changed and deleted files. An error in one does not affect the others."""
         try:
             changes = self._folder.look()
         except OSError as error:
-            self.say(f"{self._settings.folder}: cannot be read, its pipelines go on: {error.strerror}", "error")
+            self.say(f"{self._settings.folder}: cannot be read, its pipelines continue: {error.strerror}", "error")
             return
         for key in changes.gone:
             self._forget(key)
@@ -185,7 +185,7 @@ class Server:
             self._follow(version)
 
     def _renamed(self, version: FileVersion) -> bool:
-        """Whether a file is another pipeline from now on."""
+        """Whether a file now defines another pipeline."""
         spec, name = version.spec, self._of_file.get(version.key)
         return spec is not None and not version.problems and name is not None and spec.label != name
 
@@ -201,7 +201,7 @@ class Server:
         if supervisor is None:
             self._add(version)
             return
-        self.say(f"{version.file}: has changed, {supervisor.spec.label} goes on with it")
+        self.say(f"{version.file}: has changed, {supervisor.spec.label} continues with it")
         supervisor.file_errors = ()
         supervisor.change(version.spec)
 
@@ -223,7 +223,7 @@ class Server:
         self.say(f"{version.file}: pipeline {spec.label}")
 
     def siblings(self, spec: PipelineSpec) -> Siblings | None:
-        """The runs into the other sinks of a pipeline's file; None where there is one sink. For supervisors."""
+        """Return the runs into the other sinks of a pipeline's file; None for a single sink. For supervisors."""
         specs = [each.spec for each in self._by_name() if each.spec.file == spec.file]
         if self._spark is None:
             return None
@@ -232,7 +232,7 @@ class Server:
         return siblings_of(spec, specs, self._spark.scratch / folder_of(spec).partition(os.sep)[0])
 
     def _forget(self, key: Path) -> None:
-        """A file, or a sink of it, is gone: its pipeline ends with the running batch. Its state stays."""
+        """Stop the pipeline of a deleted file or sink after the running batch. Its state is kept."""
         self._wrong.pop(key, None)
         with self._turn:
             name = self._of_file.pop(key, None)
@@ -240,7 +240,7 @@ class Server:
         if supervisor is not None:
             supervisor.close()
             self._ending[supervisor.root] = supervisor
-            gone = "has another name" if key in self._folder.versions else "is gone"
+            gone = "has another name" if key in self._folder.versions else "was deleted"
             self.say(f"{key}: {gone}, pipeline {name} ends")
             threading.Thread(target=supervisor.join, name=f"end-{name}", daemon=True).start()
 
@@ -262,23 +262,23 @@ class Server:
         return supervisor
 
     def pipelines(self) -> Sequence[PipelineView]:
-        """All pipelines, by name, and files that are wrong and have none."""
+        """Return all pipelines, by name, and invalid files without one."""
         views = [supervisor.view() for supervisor in self._by_name()]
         return sorted([*views, *(version.invalid() for version in self._invalid())], key=lambda view: view.name)
 
     def _invalid(self) -> Sequence[FileVersion]:
-        """Files that are wrong and have no version that runs."""
+        """Return invalid files without a valid earlier version."""
         return [version for key, version in list(self._wrong.items()) if key not in self._of_file]
 
     def _wrong_file(self, name: str) -> FileVersion | None:
-        """The invalid file that is shown under a name which no pipeline has."""
+        """Return the invalid file shown under a name that no pipeline has."""
         with self._turn:
             if name in self._supervisors:
                 return None
         return next((version for version in self._invalid() if version.shown_name == name), None)
 
     def pipeline(self, name: str) -> PipelineView:
-        """One of them. Raises PipelineUnknown."""
+        """Return one pipeline. Raises PipelineUnknown."""
         supervisor = self._supervisors.get(name)
         if supervisor is not None:
             return supervisor.view()
@@ -286,19 +286,19 @@ class Server:
         return self._supervisor(name).view() if found is None else found
 
     def spec(self, name: str) -> PipelineSpec:
-        """The version of its file that is kept. Raises PipelineUnknown."""
+        """Return the valid version of its file in use. Raises PipelineUnknown."""
         return self._supervisor(name).spec
 
     def start(self, name: str) -> None:
-        """Begin a run now. Raises PipelineUnknown, NotNow."""
+        """Start a run now. Raises PipelineUnknown, NotNow."""
         self._supervisor(name).start()
 
     def stop(self, name: str, *, drain: bool = False) -> None:
-        """End its run, and begin no other until `start`. Raises PipelineUnknown."""
+        """Stop its run, and start no other until `start`. Raises PipelineUnknown."""
         self._supervisor(name).stop(drain=drain)
 
     def savepoint(self, name: str) -> Path:
-        """Keep a copy of its state between two runs; the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
+        """Copy its state between two runs; returns the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
         return requests.savepoint(self._supervisor(name))
 
     def resync(self, name: str, table: str) -> None:
@@ -306,41 +306,41 @@ class Server:
         requests.resync(self._supervisor(name), table)
 
     def pause(self, name: str, table: str) -> str:
-        """Leave a table out; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
+        """Pause a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
         return requests.pause(self._supervisor(name), table)
 
     def resume(self, name: str, table: str) -> str:
-        """Go on with a table; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
+        """Resume a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
         return requests.resume(self._supervisor(name), table)
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
-        """The last lines of its log; none for an invalid file. Raises PipelineUnknown."""
+        """Return the last lines of its log; none for an invalid file. Raises PipelineUnknown."""
         return () if self._wrong_file(name) is not None else self._supervisor(name).log.last(last)
 
     def session(self) -> SharedSpark | None:
-        """Spark for supervisors, once it is up; None when the server ends."""
+        """Wait until Spark is up and return it; None when the server ends. For supervisors."""
         self._spark_up.wait()
         return None if self._closing.is_set() else self._spark
 
     def spark_alive(self) -> bool:
-        """True while Spark is up. For supervisors."""
+        """Whether Spark is up. For supervisors."""
         return self._spark is not None and self._spark_up.is_set() and self._spark.alive()
 
     def turn(self, wanted: Callable[[], bool], *, first: bool) -> Callable[[], None]:
-        """Wait for the turn to start, and give the function that ends it. For supervisors."""
+        """Wait for the turn to start, and return the function that ends it. For supervisors."""
         return self._turns.wait_turn(wanted, first=first)
 
     def expect(self) -> Callable[[], None]:
-        """Count a supervisor that is to start first, and will take its turn."""
+        """Announce a supervisor that will start first. For supervisors."""
         return self._turns.expect()
 
     def log_line(self, name: str, line: LogLine) -> None:
-        """Write a line of a pipeline's log that is worth a look. For supervisors."""
+        """Write an important line of a pipeline's log. For supervisors."""
         fields = "".join(f" {key}={value}" for key, value in line.fields.items())
         self.say(f"{name}: {line.message}{fields}", line.level)
 
     def say(self, text: str, level: str = "info") -> None:
-        """A line of the server's own log."""
+        """Write a line of the server's own log."""
         mark = "" if level == "info" else f"{level}: "
         self._print(f"{datetime.now(UTC).strftime('%H:%M:%S')} {mark}{printed(text, longest=2_000)}")
 

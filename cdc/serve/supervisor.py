@@ -1,12 +1,12 @@
-"""Keeps one pipeline running, or runs it on schedule: a thread that waits for the next run, runs it, and goes on.
+"""Keeps one pipeline running, or runs it on schedule: a thread that waits for the next run, executes it, and repeats.
 
 | a run ends because | what follows |
 |---|---|
-| it was stopped on request | nothing until `start`; that is kept, also over a restart of the server |
-| something has to be done while nothing runs (an edit, a savepoint) | that, then the next run at once |
-| the source has an end, or the schedule's run has caught up | `finished`, or the next time of the schedule |
-| it failed, and Spark has ended under it | the next run, once Spark is up again |
-| it failed otherwise | what `pipeline.restart` says (`cdc.restarts`) |
+| it was stopped on request | nothing until `start`, also after a restart of the server |
+| work has to be done while nothing runs (an edit, a savepoint) | the work, then the next run at once |
+| the source has an end, or a scheduled run has caught up | `finished`, or the next scheduled time |
+| it failed because Spark has ended | the next run, once Spark is up again |
+| it failed otherwise | a restart as `pipeline.restart` says (`cdc.restarts`) |
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ T = TypeVar("T")
 
 
 _CLOCK_S = 30.0
-"""How often the clock is looked at that a schedule goes by: it may be set, and goes on while the machine sleeps."""
+"""How often the clock of a schedule is read: it may be set, and continues while the machine sleeps."""
 
 
 class Supervisor:
-    """One pipeline of the folder. Methods may be called from any thread."""
+    """Supervises one pipeline of the folder. All methods are thread-safe."""
 
     def __init__(self, spec: PipelineSpec, root: Path, host: Host, run: Callable[..., object] | None = None) -> None:
-        """`run` stands in for `cdc.job.run.run` in tests."""
+        """Create a supervisor. `run` replaces `cdc.job.run.run` in tests."""
         self._job = run
         self.spec, self.root, self._host = spec, root, host
         self._history = RunHistory(root)
@@ -73,7 +73,7 @@ class Supervisor:
         self._use(spec)
 
     def _use(self, spec: PipelineSpec) -> None:
-        """Take a version of the file; between two runs."""
+        """Switch to a version of the file, between two runs."""
         self.spec = spec
         self._times = Times(spec.pipeline)
         self._restarts = Restarts(restart_policy(spec.pipeline, "exponential-delay"))
@@ -81,8 +81,8 @@ class Supervisor:
         self._version = hashlib.sha256(json.dumps(self._shown, sort_keys=True).encode()).hexdigest()
 
     def begin(self, after: Supervisor | None = None) -> None:
-        """Start its thread: the first run begins at once, or at the first time of the schedule; and once `after`, which
-        has the same state directory and ends, has ended. A source that was read to its end is not read again."""
+        """Start its thread. The first run begins at once, or at the first scheduled time, but not before `after`, a
+        stopping supervisor with the same state directory, has ended. A source read to its end is not read again."""
         self._after = after
         self._lose()
         with self._changed:
@@ -97,7 +97,7 @@ class Supervisor:
         self._thread.start()
 
     def _lose(self) -> None:
-        """A run of an earlier server that was killed goes into the history."""
+        """Add the lost run of a killed server to the history."""
         if self._after is not None:
             return
         status = last_status(self.root)
@@ -105,14 +105,14 @@ class Supervisor:
         rows, batches = (0, 0) if status is None else (status.totals.rows, status.batches_total)
         lost = self._history.lose(path.stat().st_mtime if path.exists() else 0.0, rows, batches)
         if lost is not None:
-            self._log("the run before ended without a word: the server was killed, or its machine failed", "warning")
+            self._log("the last run was lost: the server was killed, or its machine failed", "warning")
 
     def _plan_first(self) -> None:
         begins_s = self._times.first_s(time.time(), self._history.last_begun_s())
         self._plan("start" if begins_s is None else "schedule", begins_s)
 
     def _plan(self, why: str, begins_s: float | None = None, *, pause_s: float | None = None) -> None:
-        """The next run, at a time or after a pause. Its state while it is waited for depends on why it begins."""
+        """Plan the next run, at a time or after a pause. The state until then depends on what starts it."""
         now = time.time()
         if pause_s is not None:
             self._due = NextRun(why, now + pause_s, time.monotonic() + pause_s)
@@ -123,7 +123,7 @@ class Supervisor:
         self._changed.notify_all()
 
     def view(self) -> PipelineView:
-        """How it is. Never waits for a run."""
+        """Return the current view. Never waits for a run."""
         with self._changed:
             running, due, control = self._run, self._due, self._control
             error, state, waiting = self._last_error, self._state, self._waiting
@@ -144,19 +144,19 @@ class Supervisor:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Begin a run now; failures before are forgotten. Raises NotNow while a run is under way that was not stopped,
-        StateError when it cannot be kept that it is not held any more: it begins all the same."""
+        """Start a run now and forget earlier failures. Raises NotNow while a run is active and not stopping, StateError
+        when the new state cannot be stored: the run begins nevertheless."""
         with self._changed:
             if self._run is not None and not self._history.stopped:
-                raise NotNow("a run is under way", where=self.spec.label, hint="stop it first to begin another one")
+                raise NotNow("a run is active", where=self.spec.label, hint="stop it first to start another one")
             self._restarts.forget()
             if self._run is None:
                 self._plan("start")
             self._history.set_stopped(False)
 
     def stop(self, *, drain: bool = False) -> None:
-        """End the run, after what the log holds now where it is to `drain`; no other begins until `start`. Raises
-        StateError when it cannot be kept that it is held: it ends all the same."""
+        """Stop the run, with `drain` at the current end of the log; no other begins until `start`. Raises StateError
+        when the new state cannot be stored: the run ends nevertheless."""
         with self._changed:
             self._due = None
             if self._run is None:
@@ -168,7 +168,7 @@ class Supervisor:
             self._history.set_stopped(True)
 
     def change(self, spec: PipelineSpec) -> None:
-        """Go on with another version of the file: a run under way is stopped, and started over with it."""
+        """Continue with another version of the file: the current run is stopped, and restarted with it."""
 
         def use() -> None:
             self._use(spec)
@@ -179,14 +179,14 @@ class Supervisor:
         self._enqueue(use)
 
     def between_runs(self, work: Callable[[], T], timeout_s: float) -> T:
-        """Do something while nothing runs; a run under way is stopped for it, and goes on. Raises what `work` raises,
-        and NotNow when the run does not end in time; it is then done when it does."""
+        """Do some work while nothing runs: the current run is stopped for it, and restarted. Raises the errors of
+        `work`, and NotNow when the run does not end in time; the work is then done later."""
         future = self._enqueue(work)
         try:
             return future.result(timeout_s)
         except TimeoutError as error:
             message = f"the running batch has not ended after {timeout_s:.0f} s"
-            raise NotNow(message, where=self.spec.label, hint="ask again later") from error
+            raise NotNow(message, where=self.spec.label, hint="try again later") from error
 
     def _enqueue(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
@@ -199,7 +199,7 @@ class Supervisor:
         return future
 
     def close(self) -> None:
-        """End with the running batch, for good; `join` waits for it."""
+        """End permanently after the running batch; `join` waits for it."""
         with self._changed:
             self._closed = True
             if self._control is not None:
@@ -208,7 +208,7 @@ class Supervisor:
             self._changed.notify_all()
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Whether its thread has ended."""
+        """Wait for its thread; return whether it has ended."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -220,29 +220,29 @@ class Supervisor:
             while (why := self._await_next_run()) is not None:
                 try:
                     self._run_once(why)
-                except Exception as error:  # noqa: BLE001 - shown; a thread that ended would leave the pipeline to nobody
+                except Exception as error:  # noqa: BLE001 - shown; the thread must not end
                     self._note_failure(error)
         finally:
             self._note_arrival()
             self.log.close()
 
     def _note_arrival(self) -> None:
-        """True once it has had its first turn, or will have none: pipelines that were not live need not wait for it."""
+        """Report that it had its first turn, or will have none: pipelines that were not active need not wait for it."""
         if self._arrived is not None:
             self._arrived()
             self._arrived = None
 
     def _note_failure(self, error: Exception) -> None:
-        """Something went wrong around a run: it has failed, until somebody starts it."""
+        """Mark the pipeline as failed after an error outside of a run, until it is started."""
         from cdc.flow.commits import as_cdc_error
 
         with self._changed:
             self._state, self._due, self._run, self._control = "failed", None, None, None
             self._last_error = ErrorView.of(as_cdc_error(error), time.time())
-        self._log(f"failed, and is not started again: {as_cdc_error(error)}", "error")
+        self._log(f"failed, and is not restarted: {as_cdc_error(error)}", "error")
 
     def _await_next_run(self) -> str | None:
-        """Wait for the next run, and do meanwhile what is to be done while nothing runs; None at the end."""
+        """Wait for the next run, and do queued work meanwhile; return None at the end."""
         while True:
             with self._changed:
                 if self._closed:
@@ -257,7 +257,7 @@ class Supervisor:
                 work, future = self._jobs.pop(0)
             try:
                 future.set_result(work())
-            except Exception as error:  # noqa: BLE001 - raised to the one who asked
+            except Exception as error:  # noqa: BLE001 - raised to the caller
                 future.set_exception(error)
 
     def _run_once(self, why: str) -> None:
@@ -280,7 +280,7 @@ class Supervisor:
         run = RunView(time.time(), None, None, why)
         with self._changed:
             if not self._may_begin():
-                if not self._history.stopped:  # else it was stopped while Spark, or its turn, was waited for
+                if not self._history.stopped:  # else it was stopped while it waited for Spark or its turn
                     self._plan(why)
                 return
             self._due = None
@@ -298,12 +298,12 @@ class Supervisor:
             self._changed.notify_all()
 
     def _failure(self, control: RunControl) -> CdcError | None:
-        """Run the pipeline; what it failed with."""
+        """Run the pipeline; return the error that it failed with."""
         from cdc.flow.commits import as_cdc_error
 
         try:
             self._run_job(control)
-        except Exception as error:  # noqa: BLE001 - one pipeline's failure is no other's: shown, and restarted by policy
+        except Exception as error:  # noqa: BLE001 - isolated from other pipelines: shown, and restarted by policy
             return control.words(as_cdc_error(error))
         return None
 
@@ -325,10 +325,10 @@ class Supervisor:
             self._state = "running"
 
     def _end_run(self, control: RunControl, error: CdcError | None) -> None:
-        """A run has ended: what became of it, and what follows."""
+        """Record the end of a run, and plan what follows."""
         now_s, progress, run = time.time(), control.progress.totals(), self._run
         if run is None:
-            raise EngineError("a run has ended that did not begin")
+            raise EngineError("a run has ended that was not started")
         stop_requested = control.stop.is_set() or control.drain.is_set()
         shown = None if error is None else ErrorView.of(error, now_s)
         outcome: Outcome = "failed" if error is not None else "stopped" if stop_requested else "finished"
@@ -356,7 +356,7 @@ class Supervisor:
             self._follow(after_success(self._times, ended.started_s, time.time()))
 
     def _follow(self, then: FollowUp) -> None:
-        """Plan the next run, or be in the state that is left without one."""
+        """Plan the next run, or take the resulting state without one."""
         if (skipped_s := then.skipped_s) is not None:
             skipped = RunView(skipped_s, skipped_s, "skipped", "schedule")
             self._write_history(lambda: self._history.add(skipped))
@@ -368,11 +368,11 @@ class Supervisor:
             self._log(then.message, then.level)
 
     def _write_history(self, write: Callable[[], None]) -> None:
-        """Put a run into the history: where there is no room for it, the next one that has some brings it along."""
+        """Write the history; on a full disk, the next successful write includes the run."""
         try:
             write()
         except StateError as error:
-            self._log(f"the history of its runs is not kept on disk: {error}", "warning")
+            self._log(f"the history of its runs cannot be stored: {error}", "warning")
 
     def _log(self, message: str, level: str) -> None:
         self._host.log_line(self.spec.label, LogLine(time.time(), level, message))

@@ -1,4 +1,4 @@
-"""When the runs of a pipeline begin, and what becomes of times that have passed (`schedule.catch-up`). Pure."""
+"""Start times of a pipeline's runs, including missed ones (`schedule.catch-up`). Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cdc.spec.schedule import Schedule
 
 
 class Times:
-    """The schedule of one pipeline, None when it has none: then it runs without end. Times are since the epoch."""
+    """The schedule of one pipeline, None for one that runs continuously. Times are since the epoch."""
 
     def __init__(self, options: LifeOptions) -> None:
         zone, text = options.schedule_time_zone, options.schedule
@@ -15,9 +15,9 @@ class Times:
         self._skips = options.schedule_catch_up == "skip"
 
     def first_s(self, now_s: float, last_begun_s: float | None) -> float | None:
-        """When a server that starts now begins a run; None: at once, as there is no schedule.
+        """Return when a server that starts now begins a run; None: at once, as there is no schedule.
 
-        A time that passed since the last run began is made good at once, unless such times are skipped.
+        A time missed since the last run began leads to a run at once, unless such times are skipped.
         """
         if self.schedule is None:
             return None
@@ -27,8 +27,8 @@ class Times:
         return due_s if due_s is None else max(due_s, now_s)
 
     def next_s(self, begun_s: float, now_s: float) -> tuple[float | None, float | None]:
-        """When the run after one that began at `begun_s` and has ended now begins, None when none does; and the time
-        that passed meanwhile and is skipped, None when there is none."""
+        """Return when the next run after one from `begun_s` until now begins, None for none; and the time that passed
+        meanwhile and is skipped, None for none."""
         if self.schedule is None:
             return None, None
         due_s = self.schedule.next_s(begun_s)

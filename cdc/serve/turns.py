@@ -1,7 +1,7 @@
-"""Turns of pipelines that start: a few at a time, so that a folder of many takes no more memory than their runs do.
+"""Limits how many pipelines start at a time, so that starting many takes no more memory than running them.
 
-A run that is set up takes processes of Spark's that a run under way has no use for, and these stay for a minute. A turn
-ends when the run reads, or ends, or waits for a server for too long: what is down holds nobody else up.
+Setting up a run takes Spark processes that an active run does not need, and they live for a minute. A turn ends when
+the run reads or ends, or after a time limit, so that an unavailable server does not delay others.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import partial
 
 LONGEST_S = 10.0
 _LOOK_S = 0.5
-"""How often it is looked at whether who waits still wants a turn."""
+"""How often it is checked whether a waiting pipeline still wants its turn."""
 
 
 class RunTurns:
-    """At most `most` turns at a time, each at most `longest_s` long. Any thread."""
+    """Allows at most `most` turns at a time, each at most `longest_s` long. Any thread."""
 
     def __init__(self, most: int, longest_s: float = LONGEST_S) -> None:
         self._most, self._longest_s = most, longest_s
@@ -28,12 +28,12 @@ class RunTurns:
         self._ends_s: dict[object, float] = {}
 
     def wait_turn(self, wanted: Callable[[], bool], *, first: bool = False) -> Callable[[], None]:
-        """Wait for a turn, after those that came before; what ends it, which may be called again.
+        """Wait for a turn, in order of arrival; return the function that ends it, which is idempotent.
 
-        Who is `first` waits for others that are, only: pipelines that were live until the server ended. The others wait
-        for all of these to come, too.
+        `first` are pipelines that were active until the server ended: they only wait for each other, while the others
+        also wait until all of these have arrived.
 
-        Returns without one as soon as `wanted` says so: there is nothing to begin any more.
+        Returns without a turn as soon as `wanted` is False.
         """
         turn = object()
         with self._changed:
@@ -54,7 +54,7 @@ class RunTurns:
         return partial(self._end, turn)
 
     def expect(self) -> Callable[[], None]:
-        """One that is `first` will come; what takes that back, once it has had its turn or comes no more."""
+        """Announce a `first` pipeline; return the function to call once it had its turn or will not need one."""
         key = object()
         with self._changed:
             self._expected.add(key)
@@ -66,7 +66,7 @@ class RunTurns:
             self._changed.notify_all()
 
     def _wait_s(self, turn: object) -> float:
-        """0 when it is this one's turn."""
+        """Return the seconds to wait; 0 when it is this one's turn."""
         now = time.monotonic()
         self._ends_s = {other: ends_s for other, ends_s in self._ends_s.items() if ends_s > now}
         if self._expected and turn not in self._first:

@@ -1,4 +1,4 @@
-"""The model of a block to its JSON Schema, in which the reader's freedom and the sentences of `cdc validate` are."""
+"""Generates the JSON Schema of a block from its model, with the spellings that the reader accepts and messages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CONSTRAINTS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "m
 
 
 def options_schema(model: type[Options], title: str) -> dict[str, Any]:
-    """The JSON Schema of one connector's block, as a document of its own."""
+    """Return the JSON Schema of a connector's block, as a separate document."""
     return {"$schema": DRAFT, "title": title, **block_schema(model)}
 
 
 def block_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of one block, self-contained: no references."""
+    """Return the self-contained JSON Schema of a block, without references."""
     raw = model.model_json_schema(by_alias=True)
     definitions = raw.get("$defs", {})
     properties = {
@@ -51,7 +51,7 @@ def block_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _inline(node: Any, definitions: dict[str, Any]) -> Any:
-    """The node with `$ref`s into `$defs` written out."""
+    """Replace `$ref`s into `$defs` by their targets."""
     if isinstance(node, list):
         return [_inline(item, definitions) for item in node]
     if not isinstance(node, dict):
@@ -63,7 +63,7 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _property(node: dict[str, Any], *, exact: bool = False) -> dict[str, Any]:
-    """One option: pydantic's node, relaxed to what the reader accepts, with the sentence for what does not fit."""
+    """Convert pydantic's node of an option: relax it to what the reader accepts, and add the message for violations."""
     choices = node.get("anyOf", [node])
     shapes = [choice if exact else _relax(choice) for choice in choices if choice.get("type") != "null"]
     described = {"description": node["description"]} if "description" in node else {}

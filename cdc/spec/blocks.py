@@ -1,4 +1,4 @@
-"""Blocks of a pipeline file as models, with every problem and warning of theirs."""
+"""Reads the blocks of a pipeline file as models, and collects their problems and warnings."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 
 class BlockReader:
-    """Reads the blocks of one file. `wrong` holds the paths that have a problem already: nothing else is said of them.
+    """Reads the blocks of one file. `wrong` has the paths that already have a problem: no other is reported for them.
 
-    `explain` puts problems into words.
+    `explain` words the problems.
     """
 
     def __init__(self, file: str, root: tree.Mapping, folder: FilePath) -> None:
-        """`folder`: where relative paths in the file start."""
+        """`folder` is the base of relative paths in the file."""
         self.file, self.root, self._folder = file, root, folder
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
@@ -35,7 +35,7 @@ class BlockReader:
         self.wrong = Wrong(broken(root, ()))
 
     def block(self, path: Path, model: type[AnyBlock]) -> AnyBlock | None:
-        """The model of one block, None when it cannot be made; problems and warnings are reported."""
+        """Return the model of one block, None when it is invalid; problems and warnings are reported."""
         node = tree.find(self.root, path)
         if path in self.wrong or not (node is None or isinstance(node, tree.Mapping)):
             return None
@@ -44,7 +44,7 @@ class BlockReader:
             reason = model.ignored(key)
             instead = model.refused(key)
             if instead is not None:
-                message = "Flink-only option, refused: without it other rows or values would come"
+                message = "Flink-only option, refused: ignoring it would give other rows or values"
                 self.report((*path, key), self.explain.problem((*path, key), message, instead, key=True))
             if reason is not None:
                 self.warn(path, Remark(key, f"Flink-only option, ignored: {reason}"))
@@ -60,39 +60,39 @@ class BlockReader:
         return made if whole else None
 
     def block_list(self, *path: str | int, model: type[AnyBlock]) -> list[AnyBlock | None]:
-        """The models of a list of blocks, in order."""
+        """Return the models of a list of blocks, in order."""
         return [self.block((*path, index), model) for index in range(self.count(*path))]
 
     def count(self, *path: str | int) -> int:
-        """How many items the list at a path has; 0 where there is none."""
+        """Return the number of items of the list at a path; 0 without one."""
         node = tree.find(self.root, path)
         return len(node.items) if isinstance(node, tree.Listing) else 0
 
     def report(self, path: Path, problem: Problem) -> None:
-        """Note a problem, unless the path has one already."""
+        """Record a problem, unless the path already has one."""
         if not self.wrong.covers(path):
             self.wrong.add(path)
             self.problems.append(self.masked(problem))
 
     def warn(self, path: Path, remark: Remark) -> None:
-        """Note a warning about a key of a block."""
+        """Record a warning about a key of a block."""
         where = (*path, remark.key)
         mark = tree.mark_of(self.root, where, key=True)
         message, hint = self.explain.masked(remark.message), self.explain.masked(remark.hint)
         self.warnings.append(SpecWarning(self.file, mark.line, mark.column, tree.dotted(where), message, hint))
 
     def masked(self, problem: Problem) -> Problem:
-        """The problem without values of secrets."""
+        """Return the problem with secret values masked."""
         message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
         return dataclasses.replace(problem, message=message, hint=hint)
 
     def as_warning(self, problem: Problem) -> SpecWarning:
-        """The problem as a warning, without values of secrets."""
+        """Convert the problem to a warning, with secret values masked."""
         masked = self.masked(problem)
         return SpecWarning(masked.file, masked.line, masked.column, masked.path, masked.message, masked.hint)
 
     def _make(self, path: Path, model: type[AnyBlock], given: dict[str, Any]) -> tuple[AnyBlock | None, bool]:
-        """Build a model; with problems, once more without the wrong values, so that its other rules are checked."""
+        """Build a model; after problems, again without the wrong values, so that its other rules are checked."""
         given = {key: value for key, value in given.items() if key not in self.wrong.below(path)}
         context = {"folder": str(self._folder.absolute())}
         try:
@@ -117,7 +117,7 @@ class BlockReader:
             if tree.find(self.root, (*where, step)) is not None:
                 where = (*where, step)
         if detail["type"] == "missing":
-            return  # the schema has said so
+            return  # the schema has reported it
         node = tree.find(self.root, where)
         raised = detail.get("ctx", {}).get("error")
         message = str(raised) if isinstance(raised, OptionError) else violated_rule(detail) + self.explain.got(node)
@@ -127,14 +127,14 @@ class BlockReader:
 
 
 def _model_input(node: Node) -> Any:
-    """A model's input: a scalar's text (`password: 0123` means `0123`), data inside lists and mappings unchanged."""
+    """Return a model's input: a scalar's text (`password: 0123` means `0123`); lists and mappings are not changed."""
     if isinstance(node, Scalar):
         return None if node.value is None else node.text
     return tree.plain(node)
 
 
 def broken(node: Node, path: Path) -> Iterator[Path]:
-    """Paths of values below `path` that could not be read; the reader has reported them."""
+    """Yield the paths of values below `path` that could not be read; the reader has reported them."""
     if isinstance(node, Scalar):
         if node.broken:
             yield path
@@ -147,7 +147,7 @@ def broken(node: Node, path: Path) -> Iterator[Path]:
 
 
 class Wrong:
-    """Paths that have a problem already: nobody is told of one twice. All questions take as long as the path is."""
+    """Set of paths that already have a problem. All operations take time proportional to the length of the path."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths: set[Path] = set()
@@ -156,7 +156,7 @@ class Wrong:
             self.add(path)
 
     def add(self, path: Path) -> None:
-        """This path has one now."""
+        """Add a path."""
         self._paths.add(path)
         for length, step in enumerate(path):
             self._below[path[:length]].add(str(step))
@@ -165,9 +165,9 @@ class Wrong:
         return path in self._paths
 
     def covers(self, path: Path) -> bool:
-        """Whether the path or a block that it is in has one."""
+        """Whether the path or one of its parents is in the set."""
         return any(path[:length] in self._paths for length in range(len(path) + 1))
 
     def below(self, path: Path) -> Set[str]:
-        """The keys of the block at `path` that have one, or hold one."""
+        """Return the keys of the block at `path` whose path, or a path below it, is in the set."""
         return self._below.get(path, frozenset())

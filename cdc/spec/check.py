@@ -1,7 +1,7 @@
-"""Tree to PipelineSpec, or every problem at once.
+"""Checks a pipeline file and builds its PipelineSpec, or reports every problem.
 
-The committed JSON Schemas are asked first, so that an editor and the command line agree; then the models check what a
-schema cannot say; then what concerns several blocks.
+The committed JSON Schemas are applied first, so that editors and the command line agree; then the models check what a
+schema cannot express; then rules across blocks are checked.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from cdc.spec.tree import Path, Scalar
 from cdc.spec.written_rules import WrittenRules
 
 LARGEST_FILE = 1 << 20
-"""Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
+"""Maximum bytes of a pipeline file: PyYAML reads about 100 kB per second."""
 LARGEST_SECRET = 64 << 10
-"""Bytes of what `${file:...}` puts in."""
+"""Maximum bytes of a file named in `${file:...}`."""
 
 
 def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
-    """Read and check a pipeline file. Raises SpecError with every problem, a missing file being one of them.
+    """Read and check a pipeline file. Raises SpecError with every problem, including a missing file.
 
     Args:
-        file: the path, shown in messages as it is given.
-        env: where `${NAME}` looks; the process's environment when None.
+        file: the path, shown in messages as given.
+        env: values of `${NAME}`; the process's environment when None.
     """
     try:
         data = read_regular(FilePath(file), LARGEST_FILE)
@@ -50,7 +50,7 @@ def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
 def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = b"") -> Checked:
     """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError.
 
-    `stand_ins` are YAML blocks that take the place of those that the file does not have.
+    `stand_ins` are YAML blocks that replace those missing in the file.
     """
     folder = FilePath(file).parent
 
@@ -81,7 +81,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
 
 
 def _with_paths(root: tree.Mapping, problems: Sequence[Problem]) -> Iterator[Problem]:
-    """The reader's problems, with the path of the value they stand at."""
+    """Yield the reader's problems with the path of their value."""
     paths = {tree.mark_of(root, path): path for path in broken(root, ())}
     for problem in problems:
         path = paths.get(tree.Mark(problem.line, problem.column), ())
@@ -89,7 +89,7 @@ def _with_paths(root: tree.Mapping, problems: Sequence[Problem]) -> Iterator[Pro
 
 
 def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
-    """The file with the blocks that it lacks; what is said of one of those points to the file's beginning."""
+    """Add the missing blocks to the file; problems in them are located at the file's beginning."""
     others = _stand_ins(stand_ins)
     keys = {**dict.fromkeys(others.keys, root.mark), **root.keys}
     return tree.Mapping(root.mark, {**others.items, **root.items}, keys)
@@ -97,14 +97,14 @@ def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
 
 @cache
 def _stand_ins(blocks: bytes) -> tree.Mapping:
-    """The tree of blocks that a caller puts in; there are one or two such texts in a process."""
+    """Parse stand-in blocks; a process uses only one or two such texts."""
     found, _ = reader.read("", blocks, env={}, read_file=str)
     assert isinstance(found, tree.Mapping), "stand-ins are blocks"
     return found
 
 
 class _Checker:
-    """One pass over one file."""
+    """Checks one file with one sink."""
 
     def __init__(self, file: str, root: tree.Mapping, folder: FilePath, data: bytes) -> None:
         self.file, self.root = file, root
@@ -112,7 +112,7 @@ class _Checker:
         self._schemas, self._written_rules = SchemaCheck(self.blocks), WrittenRules(self.blocks, data)
 
     def run(self, sink_name: str = "") -> PipelineSpec | None:
-        """The spec, None when there were problems. `sink_name`: of a list."""
+        """Return the spec, None when there were problems. `sink_name`: name of the sink in a list of sinks."""
         source_class, sink_class = self._schemas.connector("source"), self._schemas.connector("sink")
         self._schemas.validate(schemas.load("pipeline.json"))
         source = self.blocks.block(("source",), source_class) if source_class else None
@@ -163,7 +163,7 @@ class _Checker:
     def _patterns(
         self, source: Options | None, sink: Options | None, *rules: Sequence[Block | None]
     ) -> list[PlacedPattern]:
-        """Every table pattern of the file; those that match nothing, whatever tables there are, are reported."""
+        """Return every table pattern of the file; patterns that can never match are reported."""
         blocks: list[tuple[Path, Block | None]] = [(("source",), source), (("sink",), sink)]
         for name, listed in zip(("route", "transform"), rules, strict=True):
             blocks += [((name, number), rule) for number, rule in enumerate(listed)]
@@ -175,7 +175,7 @@ class _Checker:
 
 
 def secret_variables(root: tree.Mapping) -> tuple[str, ...]:
-    """The names of all of them. The connectors of the file are known."""
+    """Return the names of all environment variables used for secrets. The file's connectors have to be valid."""
     found = {
         *_of_connector(root, "source"),
         *_of_connector(root, "sink"),

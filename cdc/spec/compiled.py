@@ -1,4 +1,4 @@
-"""A checked pipeline file, compiled: routes, rules and policies as the engine goes by them."""
+"""Compiles a checked pipeline file to the routes, rules and policies that the engine uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def compile_spec(spec: PipelineSpec, pipeline: str = "") -> Middle:
-    """Compile a pipeline file; once for a command. `pipeline`: its id, which its dead letters are kept under."""
+    """Compile a pipeline file, once per command. `pipeline`: its id, used in the path of its dead letters."""
     options, sink = spec.pipeline, spec.sink
     namespaces = isinstance(spec.source, SourceOptions) and spec.source.namespaces
     behavior = Behavior(options.schema_change_behavior)
@@ -42,7 +42,7 @@ def compile_spec(spec: PipelineSpec, pipeline: str = "") -> Middle:
 
 def _lost(pipeline: PipelineOptions, exact: bool) -> str:
     if "lost_values" in pipeline.model_fields_set:
-        return pipeline.lost_values or "null"  # without quotes, null is YAML's word for no value
+        return pipeline.lost_values or "null"  # an unquoted null is YAML's null value
     return "fail" if exact else "null"
 
 

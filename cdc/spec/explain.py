@@ -1,4 +1,4 @@
-"""JSON Schema violations in words: each becomes a `Problem` with a place and a next step."""
+"""Turns JSON Schema violations into problems, with position and next step."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _MANY = 12
 _GUESSES = 50
-"""Unknown keys of a block that a known one is looked for: each takes a millisecond."""
+"""Maximum number of unknown keys per block for which a similar known key is searched: each takes a millisecond."""
 _LONGEST_KEY = 100
 _MEBIBYTE = 1 << 20
 _NAMES = {"array": "a list", "object": "a mapping (`key: value`)", "string": "text", "boolean": "true or false"}
 
 
 class Explainer:
-    """Makes problems about one file."""
+    """Creates the problems of one file."""
 
     def __init__(self, file: str, root: Node) -> None:
         self.file, self.root = file, root
@@ -32,18 +32,18 @@ class Explainer:
         self._put_in = sorted(put_in.items(), key=lambda item: -len(item[0]))
 
     def masked(self, text: str) -> str:
-        """The text with what came from the environment or a file shown as it is written in the pipeline file."""
+        """Replace substituted values in the text by their `${...}` in the pipeline file."""
         for value, written in self._put_in:
             text = text.replace(value, written)
         return text
 
     def problem(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> Problem:
-        """A problem at the value of `path`, at the key for a block; at the nearest parent when it is not there."""
+        """Return a problem at the value of `path`, for a block at its key; if missing, at the nearest parent."""
         mark = tree.mark_of(self.root, path, key=key or not isinstance(tree.find(self.root, path), Scalar))
         return Problem(self.file, mark.line, mark.column, tree.dotted(path), message, hint)
 
     def violation(self, error: ValidationError) -> Iterator[tuple[Path, Problem]]:
-        """The problems of one JSON Schema violation, each with the path it is about."""
+        """Yield the problems of one JSON Schema violation, each with its path."""
         path: Path = tuple(error.absolute_path)
         schema = error.schema if isinstance(error.schema, Mapping) else {}
         instance, wanted = cast("Any", error.instance), cast("Any", error.validator_value)
@@ -70,7 +70,7 @@ class Explainer:
         )
 
     def got(self, node: Node | None, *, secret: bool = False) -> str:
-        """`, got ...` for a message: the text as written in the file, never what a substitution put there."""
+        """Return `, got ...` for a message, with the text as written in the file, never a substituted value."""
         if node is None or (secret and isinstance(node, Scalar) and node.value is not None):
             return ""
         if isinstance(node, Scalar):
@@ -84,7 +84,7 @@ class Explainer:
 
 
 def violated_rule(detail: Mapping[str, Any]) -> str:
-    """One of pydantic's errors as a rule in our words."""
+    """Describe the rule that one of pydantic's errors violates."""
     kind, context = str(detail["type"]), detail.get("ctx", {})
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
@@ -115,18 +115,18 @@ _RULES = {
     "list_": "must be a list",
     "tuple_": "must be a list",
 }
-"""The beginning of pydantic's name of an error, and what the user is told instead of its text."""
+"""Our message by prefix of pydantic's error type."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant, None when none is near."""
+    """Return the known name that was probably meant, None when none is similar."""
     lowered = {other.lower().replace("_", "-"): other for other in known}
     close = difflib.get_close_matches(name.lower().replace("_", "-"), list(lowered), n=1, cutoff=0.65)
     return lowered[close[0]] if close else None
 
 
 def connector_hint(role: str, written: str, names: Sequence[str]) -> str:
-    """The next step where `type` names no connector."""
+    """Return the hint for an unknown `type` of connector."""
     there_is = f"there is: {', '.join(names)}"
     meant = _CALLED_HERE.get(written.lower()) or nearest(written, names)
     if meant in names:
@@ -138,7 +138,7 @@ _FLINK_CDC = {
     *("db2", "mongodb", "oceanbase", "oracle", "polardbx", "postgres", "sqlserver", "tidb", "vitess"),
     *("dws", "fluss", "hudi", "maxcompute"),
 }
-"""Connectors that Flink CDC has besides those that are here."""
+"""Connectors of Flink CDC that do not exist here."""
 _CALLED_HERE = {"jdbc": "mysql", "print": "values", "upsert-kafka": "kafka"}
 _ELSEWHERE = {
     "source": "`kafka` reads the topics that Debezium writes for other databases",

@@ -1,4 +1,4 @@
-"""Files that a pipeline is made of: read whole, when they are regular files of a size that makes sense."""
+"""Reads the files of a pipeline: only regular files of limited size."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 
 class NotAFile(OSError):
-    """The path leads to something that has no end, or is larger than it may be; `strerror` says what."""
+    """The path is not a regular file or the file is too large; `strerror` has the reason."""
 
     def __init__(self, reason: str, path: Path) -> None:
         super().__init__(errno.EINVAL, reason, str(path))
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The bytes of a regular file, links followed. Raises OSError, NotAFile being one.
+    """Read a regular file, following links. Raises OSError, including NotAFile.
 
-    A FIFO, a device and a folder are refused, and so is a file of more than `most` bytes, whatever size it claims
-    (files under /proc claim none); nothing is waited for.
+    FIFOs, devices and folders are refused, and so are files with more than `most` bytes, whatever their reported size
+    (0 for files under /proc). Never blocks.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

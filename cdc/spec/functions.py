@@ -1,4 +1,4 @@
-"""`pipeline.user-defined-function`: the user's own functions, as the file has them and as the rules get them."""
+"""`pipeline.user-defined-function`: user functions, as declared in the file."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class FunctionBlock(Block):
         None, alias="python-code", description="Python source with one top-level function `eval`, annotated with types."
     )
     module: str | None = Field(
-        None, description="A function that is installed where the pipeline runs: `package.module:function`."
+        None, description="A function installed where the pipeline runs: `package.module:function`."
     )
     python_files: list[FilePath] | None = Field(
         None,
         alias="python-files",
-        description="Folders and zip files that the code imports from; they have to be there on every worker.",
+        description="Folders and zip files that the code imports from; they have to exist on every worker.",
     )
-    options: dict[str, str] | None = Field(None, description="Handed to the function `open` beside it.")
+    options: dict[str, str] | None = Field(None, description="Passed to the function `open` next to it.")
     classpath: str | None = Field(None, description="A Java class: refused, functions are written in Python.")
 
     def problems(self) -> Iterator[Remark]:
-        """One of the two forms."""
+        """Yield a problem unless exactly one of the two forms is used."""
         if self.classpath is not None:
             yield Remark("classpath", "a Java class cannot be called", _PYTHON)
         elif (self.python_code is None) == (self.module is None):
@@ -49,7 +49,7 @@ class FunctionBlock(Block):
             yield Remark("name" if self.module is None else "module", what, _PYTHON)
 
     def function(self) -> UserFunction:
-        """The function in the form that rules call."""
+        """Return the function for the rules."""
         paths = tuple(self.python_files or ())
         return UserFunction(self.name, self.python_code or "", self.module or "", dict(self.options or {}), paths)
 
@@ -57,9 +57,9 @@ class FunctionBlock(Block):
 def load_problems(
     root: tree.Mapping, file: str, text: str, functions: Sequence[tuple[int, UserFunction]]
 ) -> Iterator[tuple[str, Problem]]:
-    """Names of the functions, given with their numbers in the list, that cannot be loaded, and why.
+    """Yield the names of functions that cannot be loaded, with the reason; `functions` are given with their list index.
 
-    Loading runs the code that stands outside of functions.
+    Loading executes module-level code.
     """
     if not functions:
         return
@@ -70,7 +70,7 @@ def load_problems(
         if function.name.upper() in names:
             yield (
                 function.name,
-                _problem(root, file, (*PATH, number, "name"), "a function of this name is there already"),
+                _problem(root, file, (*PATH, number, "name"), "a function of this name already exists"),
             )
         names.add(function.name.upper())
         before = list(sys.path)

@@ -1,4 +1,4 @@
-"""The pipeline file as typed, frozen values. `cdc.spec.check` makes them; nothing here does I/O."""
+"""Models of the pipeline file: typed, frozen values without I/O, built by `cdc.spec.check`."""
 
 from __future__ import annotations
 
@@ -37,52 +37,52 @@ from cdc.transform.texts import RuleSettings, RuleSource
 
 _SHORTEST_KEY = 16
 _LONGEST_NAME = 128
-"""Bytes of `pipeline.name`: names of files and tables that it is part of may have 255."""
+"""Maximum bytes of `pipeline.name`: it is part of names of files and tables, which may have 255."""
 
 
 class RouteRule(Block):
-    """A route for rows of some source tables. Several tables may go to one, and one to several."""
+    """A route for the rows of some source tables. Several tables may share a sink table, and one may have several."""
 
     source_table: Tables = Field(
         alias="source-table", description=r"Table id patterns, such as `shop.orders` or `shop.\.*`."
     )
     sink_table: str = Field(
         alias="sink-table",
-        description="Table id in the sink; may hold the replace-symbol, or `$1`, `$2` for the groups of source-table.",
+        description="Table id in the sink; may contain the replace-symbol, or `$1`, `$2` for groups of source-table.",
     )
     replace_symbol: str | None = Field(
         None,
         alias="replace-symbol",
         min_length=1,
-        description="Text in sink-table that stands for the source table's name (without its database), such as `<>`.",
+        description="Placeholder in sink-table for the source table's name (without its database), such as `<>`.",
     )
     shard_column: Line | None = Field(
         None,
         alias="shard-column",
         min_length=1,
-        description="A column that is added to the sink table and its key, and holds the id of the source table that a "
-        "row is from: for tables that go to one sink table and may have equal keys.",
+        description="A column for the id of a row's source table, added to the sink table and its key: for tables that "
+        "share a sink table and may have equal keys.",
     )
     shard_gone: Annotated[Literal["keep", "delete"], AnyCase] = Field(
         "keep",
         alias="shard-gone",
-        description="What becomes of the rows of one of several tables that is truncated or dropped: with `keep` they "
-        "stay, with `delete` the sink table is re-snapshotted from the others. `delete` takes a shard-column.",
+        description="What happens to the rows of one of several tables that is truncated or dropped: with `keep` they "
+        "stay, with `delete` the sink table is re-snapshotted from the others. `delete` needs a shard-column.",
     )
     description: str | None = Field(None, description="For people; no effect.")
 
     def problems(self) -> Iterator[Remark]:
-        """The problems that `symbol_problems` finds, a name that is no table's, rows that could not be told apart."""
+        """Yield the problems of `symbol_problems`, an invalid table id, and `shard-gone` without a shard column."""
         parts = self.sink_table.replace(self.replace_symbol or "\0", "x").split(".")
         if len(parts) > 3 or not all(part.strip() for part in parts):
-            yield Remark("sink-table", f"{self.sink_table!r} is no table id", "write one such as ods.orders")
+            yield Remark("sink-table", f"{self.sink_table!r} is not a table id", "write one such as ods.orders")
         if self.shard_gone == "delete" and self.shard_column is None:
-            hint = "add shard-column: a row of the sink may be one of several tables without it"
-            yield Remark("shard-gone", "delete takes a shard-column", hint)
+            hint = "add shard-column: without it, the sink's rows cannot be assigned to a source table"
+            yield Remark("shard-gone", "delete needs a shard-column", hint)
         yield from self.symbol_problems()
 
     def symbol_problems(self) -> Iterator[Remark]:
-        """A symbol that is nowhere in the sink table is a slip, and so is a group that the pattern has not."""
+        """Yield problems of a symbol that is not in the sink table, and of a group that is not in the pattern."""
         if self.replace_symbol is None:
             for group in missing_groups(self):
                 count = TablePattern(self.source_table).group_count
@@ -92,14 +92,14 @@ class RouteRule(Block):
             return
         if self.replace_symbol not in self.sink_table:
             hint = f"write it where the table's name goes, such as ods.{self.replace_symbol}"
-            yield Remark("sink-table", f"does not hold the replace-symbol {self.replace_symbol!r}", hint)
+            yield Remark("sink-table", f"does not contain the replace-symbol {self.replace_symbol!r}", hint)
         elif re.search(r"\$\d", self.sink_table.replace(self.replace_symbol, "")):
             hint = "write groups only, such as $1 for the first one of source-table, or the symbol only"
-            yield Remark("sink-table", "holds both the replace-symbol and groups", hint)
+            yield Remark("sink-table", "contains both the replace-symbol and groups", hint)
 
 
 class TransformRule(Block):
-    """Projection and filter of some source tables. The first rule that matches a table counts."""
+    """Projection and filter of some source tables. The first rule that matches a table applies."""
 
     source_table: Tables = Field(alias="source-table", description="Table id patterns.")
     projection: str | None = Field(
@@ -108,7 +108,7 @@ class TransformRule(Block):
     filter: str | bool | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
     mask: dict[str, str] | None = Field(
         None,
-        description="Columns whose values nobody after this rule sees, each with `MASK`, `HASH`, `REDACT` or "
+        description="Columns whose values are masked by this rule, each with `MASK`, `HASH`, `REDACT` or "
         "`TRUNCATE_TEXT(n)`.",
     )
     primary_keys: str | None = Field(None, alias="primary-keys", description="Key columns of the sink table.")
@@ -117,7 +117,7 @@ class TransformRule(Block):
         None, alias="table-options", description="Options for creating the sink table: `key=value,...`."
     )
     table_options_delimiter: str | None = Field(
-        None, alias="table-options.delimiter", description="What separates table-options."
+        None, alias="table-options.delimiter", description="Separator of table-options. Default: `,`."
     )
     description: str | None = Field(None, description="For people; no effect.")
     converter_after_transform: str | None = Field(
@@ -128,8 +128,8 @@ class TransformRule(Block):
     on_error: Annotated[Literal["fail", "null", "dead-letter"] | None, AnyCase] = Field(
         "fail",
         alias="on-error",
-        description="What a value does that makes an expression fail: it stops the run, gives NULL and is counted, or "
-        "its row is left out and kept in `pipeline.dead-letter.path`.",
+        description="What happens when an expression fails on a value: the run stops, the result is NULL and counted, "
+        "or the row is rejected and written to `pipeline.dead-letter.path`.",
     )
 
 
@@ -137,17 +137,17 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     """The `pipeline` block: settings of the whole pipeline."""
 
     flink_only: ClassVar[dict[str, str]] = {
-        "schema-operator.rpc-timeout": "there is no schema operator: a batch never crosses a schema change",
-        "schema.operator.uid": "state belongs to the pipeline: `cdc run --state-dir` says where it is",
-        "operator.uid.prefix": "state belongs to the pipeline: `cdc run --state-dir` says where it is",
+        "schema-operator.rpc-timeout": "there is no schema operator: a batch never spans a schema change",
+        "schema.operator.uid": "state belongs to the pipeline: `cdc run --state-dir` sets its location",
+        "operator.uid.prefix": "state belongs to the pipeline: `cdc run --state-dir` sets its location",
         "sink.partitioning.strategy": "every key's changes stay in order without it",
-        "flink-conf": "there is no Flink; `spark` holds settings of Spark",
+        "flink-conf": "there is no Flink; `spark.*` are settings of Spark",
         "execution.checkpointing.*": "there are no checkpoints: a batch is committed as soon as it is written",
         "transform.decimal.precision.mode": "decimals always keep all their digits",
-        "transform.expression.semantics": "comparisons, LIKE and NULL are always those of SQL, as FLINK_SQL has them",
+        "transform.expression.semantics": "comparisons, LIKE and NULL always follow SQL, as with FLINK_SQL",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
-        "shade.identifier": "passwords are taken as written, nothing is decoded: write ${PASSWORD} of the environment",
-        "shade.sensitive.keywords": "passwords are never shown, and taken as they are written",
+        "shade.identifier": "passwords are used as written, without decoding: write ${PASSWORD} of the environment",
+        "shade.sensitive.keywords": "passwords are never shown, and used as written",
     }
 
     flink_defaults: ClassVar[dict[str, str]] = {
@@ -161,14 +161,14 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         None,
         ge=1,
         le=10_000,
-        description="Most tasks one batch is read with. Default: the cores Spark has (`--master local[4]`), half of "
-        "them with `--background`.",
+        description="Maximum number of tasks per batch. Default: Spark's number of cores (`--master local[4]`), half "
+        "of them with `--background`.",
     )
     retry_timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
         600.0,
         alias="retry-timeout",
-        description="How long the engine tries again what may pass: a commit without an answer, a sink that is away, a "
-        "process of Spark's that has ended.",
+        description="How long the engine retries transient errors: a commit without a response, an unavailable sink, a "
+        "Spark process that died.",
     )
     local_time_zone: Zone = Field(
         "UTC",
@@ -179,7 +179,7 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     hash_key: SecretStr | None = Field(
         None,
         alias="hash-key",
-        description="Key of the function HASH: at least 16 characters, kept secret. Another key gives other values.",
+        description="Key of the function HASH: at least 16 characters, secret. Another key gives other values.",
     )
     dead_letters: FilePath | None = Field(
         None,
@@ -189,31 +189,31 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
         "streaming",
         alias="execution.runtime-mode",
-        description="`batch`: a run ends where the source's log ended when it began, as with `cdc run "
+        description="`batch`: a run ends at the position that the log's end had at its start, as with `cdc run "
         "--until-caught-up`.",
     )
     schema_change_behavior: Annotated[Literal["evolve", "exception", "try_evolve", "lenient", "ignore"], AnyCase] = (
         Field(
             "lenient",
             alias="schema.change.behavior",
-            description="What a schema change of the source does to the sink: with `lenient` nothing that is there is "
-            "lost, with `evolve` the sink mirrors the source, drops and truncates included.",
+            description="How schema changes of the source are applied to the sink: with `lenient` no existing data is "
+            "lost, with `evolve` the sink mirrors the source, including drops and truncates.",
         )
     )
     lost_values: Annotated[Literal["fail", "null"] | None, AnyCase] = Field(
         None,
         alias="schema.change.lost-values",
-        description="What becomes of a value that the sink table's type cannot hold, as a change of type was held back "
-        "or tables are merged: the run stops, or it becomes NULL and is counted. Default: fail with `evolve` and "
-        "`exception`, else null.",
+        description="What happens with a value that the sink table's type cannot hold, because a change of type was "
+        "skipped or tables are merged: the run stops, or it becomes NULL and is counted. Default: fail with `evolve` "
+        "and `exception`, otherwise null.",
     )
     existing_rows: Annotated[Literal["upsert", "append", "replace", "fail"], AnyCase] = Field(
         "upsert",
         alias="existing-rows",
-        description="What becomes of rows that a sink table has before its first snapshot. `upsert`: they are "
-        "written over by their keys, those that the source lacks stay, with a warning; a table without a key stops the "
-        "run. `append`: rows of a table without a key stay, too. `replace`: the snapshot takes their place once it is "
-        "whole. `fail`: the run stops.",
+        description="What happens with rows that a sink table has before its first snapshot. `upsert`: they are "
+        "overwritten by key, those that the source lacks stay, with a warning; a table without a key stops the run. "
+        "`append`: rows of a table without a key stay, too. `replace`: the snapshot replaces them once it is "
+        "complete. `fail`: the run stops.",
     )
     route_mode: Annotated[
         Literal["all_match", "first_match", "all-match", "first-match"],
@@ -222,28 +222,28 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     ] = Field(
         "all_match",
         alias="route-mode",
-        description="Which route rules count when several match a table: all of them, or the first.",
+        description="Which route rules apply when several match a table: all of them, or the first.",
     )
     unmatched_patterns: Annotated[Literal["fail", "warn"], AnyCase] = Field(
         "fail",
         alias="unmatched-patterns",
-        description="When a pattern of `tables`, a route, a rule or another option matches no table: with `fail` `cdc "
-        "plan` stops, and the run that meets it first; `warn` is for tables that are created later.",
+        description="When a pattern of `tables`, a route, a rule or another option matches no table: with `fail`, `cdc "
+        "plan` and the first run with it stop; `warn` is for tables that are created later.",
     )
     user_defined_function: list[dict[str, object]] | None = Field(
-        None, alias="user-defined-function", description="The user's own functions for transforms, in Python."
+        None, alias="user-defined-function", description="User functions for transforms, in Python."
     )
     model: Annotated[list[dict[str, object]] | None, AfterValidator(without_keys)] = Field(
-        None, description="AI models that transforms ask, as functions."
+        None, description="AI models that transforms use as functions."
     )
 
     @property
     def bounded(self) -> bool:
-        """Whether each run ends at what the source's log holds when it begins, however it is started."""
+        """Whether each run ends at the position that the log's end has when it starts, however it is started."""
         return self.runtime_mode == "batch" or self.schedule is not None
 
     def problems(self) -> Iterator[Remark]:
-        """Values that contradict each other, or that a secret must not have."""
+        """Yield problems of contradictory values and of weak secrets."""
         yield from super().problems()
         yield from spark_problems(self.spark)
         if self.name is not None and len(self.name.encode()) > _LONGEST_NAME:
@@ -258,7 +258,7 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
 
 @dataclass(frozen=True, slots=True)
 class SpecWarning:
-    """Something accepted that the user should know. Lines and columns count from 1; `path` is dotted."""
+    """A warning about something that is accepted. Lines and columns count from 1; `path` is dotted."""
 
     file: str
     line: int
@@ -273,16 +273,16 @@ class SpecWarning:
 
 
 class PipelineSpec(BaseModel):
-    """A whole pipeline file that passed every check.
+    """A valid pipeline file with one of its sinks.
 
     Attributes:
-        file: path of the file, as the user gave it.
+        file: path of the file, as given by the user.
         source, sink: options of the two connectors, each of its own class.
-        sink_name: what the sink is known by in a file with a list of them, else empty.
-        rivals: the routes of other sinks that write into the same target, by their names.
+        sink_name: name of the sink in a file with a list of sinks, otherwise empty.
+        rivals: the routes of other sinks that write to the same target, by name.
         patterns: every table pattern of the file.
-        rules, rule_settings: `transform` with the places of its texts, and what all rules share.
-        secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
+        rules, rule_settings: `transform` with the positions of its texts, and the settings common to all rules.
+        secret_variables: environment variables with secrets; child processes of a run do not get them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -301,11 +301,11 @@ class PipelineSpec(BaseModel):
     secret_variables: tuple[str, ...] = ()
 
     def metadata(self) -> tuple[str, ...]:
-        """The metadata that the sink wants with each row, by the source's names."""
+        """Return the metadata columns that the sink needs, by the source's names."""
         return self.sink.metadata() if isinstance(self.sink, SinkOptions) else ()
 
     def other_defaults(self) -> str:
-        """Defaults in force that are not Flink CDC's, in one line; empty where its connectors are not used."""
+        """Describe the defaults in use that differ from Flink CDC's, in one line; empty for other connectors."""
         if not self.source.flink_defaults:
             return ""
         found = [each for block in (self.source, self.sink, self.pipeline) for each in block.other_defaults()]
@@ -320,20 +320,20 @@ class PipelineSpec(BaseModel):
 
     @property
     def label(self) -> str:
-        """The name for people, with that of the sink where there are several: `shop/lake`."""
+        """The name for people, with the sink's name where there are several: `shop/lake`."""
         return f"{self.name}/{self.sink_name}" if self.sink_name else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A sound pipeline file, and what its author should know. `specs`: the pipeline with each of its sinks."""
+    """A valid pipeline file with warnings for its author. `specs`: the pipeline with each of its sinks."""
 
     specs: tuple[PipelineSpec, ...]
     warnings: tuple[SpecWarning, ...] = ()
 
     @property
     def spec(self) -> PipelineSpec:
-        """The pipeline of a file with one sink. Raises SpecError for one that has several."""
+        """The spec of a file with one sink. Raises SpecError when it has several."""
         if len(self.specs) > 1:
             names = ", ".join(spec.sink_name for spec in self.specs)
             hint = f"name one with --sink where the command has it: {names}"
@@ -341,7 +341,7 @@ class Checked:
         return self.specs[0]
 
     def with_sink(self, name: str | None) -> Checked:
-        """The pipeline with one of its sinks, or with all for None. Raises SpecError when it has none of this name."""
+        """Return the pipeline with one of its sinks, or with all for None. Raises SpecError for an unknown name."""
         if name is None:
             return self
         found = tuple(spec for spec in self.specs if spec.sink_name == name)

@@ -1,4 +1,4 @@
-"""`pipeline.model`: the AI models that rules ask, as Flink CDC's files have them."""
+"""`pipeline.model`: the AI models that rules use, declared as in Flink CDC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH: tree.Path = ("pipeline", "model")
 
 _SECRETS = ("openai.apikey", "api-key", "extra-header")
 _NAME = r"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$"
-_RETRIED = "a request is tried again with growing pauses, as long as retry-timeout"
+_RETRIED = "a request is retried with growing pauses, for retry-timeout"
 _URL = "write https://HOST or https://HOST/v1"
 
 
@@ -34,12 +34,12 @@ def _class_name(text: object) -> object:
 _TIMEOUT: Any = Field(
     60.0,
     alias="request.timeout",
-    description="The longest that a whole request may take, to the end of its answer; then it is asked again.",
+    description="Time limit of a request, including its answer; then it is retried.",
 )
 _PARALLEL: Any = Field(
-    4, ge=1, le=256, alias="request.parallelism", description="Most requests at a time, for each task."
+    4, ge=1, le=256, alias="request.parallelism", description="Maximum number of concurrent requests per task."
 )
-"""Of both ways to declare a model."""
+"""Common to both ways of declaring a model."""
 
 
 class ModelBlock(Block):
@@ -60,30 +60,29 @@ class ModelBlock(Block):
         min_length=1,
         description="The server's URL: `/chat/completions` or `/embeddings` is added, after `/v1` when it has no path.",
     )
-    api_key: SecretStr = Field(alias="openai.apikey", description="Key that the server asks for, kept secret.")
+    api_key: SecretStr = Field(alias="openai.apikey", description="The server's API key, secret.")
     prompt: str | None = Field(
         None,
         alias="openai.chat.prompt",
-        description="What a chat model is told before each text, as the system message.",
+        description="System message of a chat model, before each text.",
     )
     allow_http: bool = Field(
         False,
         alias="openai.allow-http",
-        description="Whether key and texts may go over the network unencrypted: an `http://` host that is not this "
-        "machine.",
+        description="Whether key and texts may be sent unencrypted, to an `http://` host that is not this machine.",
     )
     timeout_s: Annotated[Duration, AtLeast("1 s")] = _TIMEOUT
     parallel: int = _PARALLEL
 
     def problems(self) -> Iterator[Remark]:
-        """A host that can be asked, a key that can be sent, a prompt where there is a chat."""
+        """Yield problems of the address, the key, and a prompt without a chat model."""
         yield from _key_problems(self.api_key, "openai.apikey")
         if self.prompt is not None and self.class_name != "OpenAIChatModel":
             yield Remark("openai.chat.prompt", "is for OpenAIChatModel", "remove the key")
         yield from _address_problems(self.host, "openai.host", self.allow_http, "openai.allow-http")
 
     def for_rules(self) -> Model:
-        """The model in the form that rules ask."""
+        """Return the model for the rules."""
         url = self.host.strip().rstrip("/")
         return Model(
             name=self.name,
@@ -98,14 +97,14 @@ class ModelBlock(Block):
 
 
 class NamedModel(Block):
-    """An AI model that `AI_COMPLETE('name', ...)` and the other `AI_` functions name."""
+    """An AI model for `AI_COMPLETE('name', ...)` and the other `AI_` functions."""
 
-    name: str = Field(pattern=_NAME, description="Name in the calls, in any case.")
-    type: Line = Field(description="The protocol that the server speaks: `openai-compatible`.")
-    options: dict[str, object] = Field(description="What the server and the model are.")
+    name: str = Field(pattern=_NAME, description="Name in calls, in any case.")
+    type: Line = Field(description="The server's protocol: `openai-compatible`.")
+    options: dict[str, object] = Field(description="Options of the server and the model.")
 
     def problems(self) -> Iterator[Remark]:
-        """The one protocol that there is."""
+        """Yield a problem for an unknown protocol."""
         if self.type.strip().lower() != "openai-compatible":
             yield Remark(
                 "type", f"there are no models of type {self.type}", "openai-compatible speaks OpenAI's protocol"
@@ -116,7 +115,7 @@ class ModelOptions(Block):
     """Options of a model of `type: openai-compatible`."""
 
     flink_only: ClassVar[dict[str, str]] = {
-        "n": "the first answer counts, so one is asked for",
+        "n": "only the first answer is used, so one is requested",
         "retry-num": _RETRIED,
         "retry-backoff-strategy": _RETRIED,
         "retry-backoff-base-interval": _RETRIED,
@@ -127,38 +126,35 @@ class ModelOptions(Block):
     endpoint: Line = Field(
         min_length=1, description="The server's URL, to which `/chat/completions` or `/embeddings` is added."
     )
-    api_key: SecretStr = Field(alias="api-key", description="Key that the server asks for, kept secret.")
+    api_key: SecretStr = Field(alias="api-key", description="The server's API key, secret.")
     system_prompt: str | None = Field(
-        None, alias="system-prompt", description="What the model is told ahead of each function's own task."
+        None, alias="system-prompt", description="System message before each function's own task."
     )
-    user_prompt: str | None = Field(
-        None, alias="user-prompt", description="A further message of the user's after each input."
-    )
-    temperature: float | None = Field(None, description="As the protocol has it, like the keys after it.")
-    top_p: float | None = Field(None, alias="top-p", description="As the protocol has it.")
-    stop: str | None = Field(None, description="As the protocol has it.")
-    max_tokens: int | None = Field(None, alias="max-tokens", description="As the protocol has it.")
-    presence_penalty: float | None = Field(None, alias="presence-penalty", description="As the protocol has it.")
-    frequency_penalty: float | None = Field(None, alias="frequency-penalty", description="As the protocol has it.")
-    seed: int | None = Field(None, description="As the protocol has it.")
+    user_prompt: str | None = Field(None, alias="user-prompt", description="A further user message after each input.")
+    temperature: float | None = Field(None, description="As in the protocol, like the keys after it.")
+    top_p: float | None = Field(None, alias="top-p", description="As in the protocol.")
+    stop: str | None = Field(None, description="As in the protocol.")
+    max_tokens: int | None = Field(None, alias="max-tokens", description="As in the protocol.")
+    presence_penalty: float | None = Field(None, alias="presence-penalty", description="As in the protocol.")
+    frequency_penalty: float | None = Field(None, alias="frequency-penalty", description="As in the protocol.")
+    seed: int | None = Field(None, description="As in the protocol.")
     response_format: Annotated[Literal["text", "json_object"], AnyCase] | None = Field(
-        None, alias="response-format", description="`json_object` makes servers that know it answer with JSON alone."
+        None, alias="response-format", description="`json_object` makes servers that support it answer with JSON only."
     )
     content_type: Annotated[Literal["text", "image_url"], AnyCase] = Field(
-        "text", alias="content-type", description="What the input of text functions is: text, or the URL of an image."
+        "text", alias="content-type", description="Input of text functions: text, or the URL of an image."
     )
-    dimension: int | None = Field(None, ge=1, description="Length of the embeddings that are asked for.")
+    dimension: int | None = Field(None, ge=1, description="Requested length of the embeddings.")
     extra_header: str | None = Field(
-        None, alias="extra-header", description="Further headers of requests, as a JSON object in text. Not shown."
+        None, alias="extra-header", description="Additional headers of requests, as a JSON object in text. Never shown."
     )
     extra_body: str | None = Field(
-        None, alias="extra-body", description="Further fields of requests, as a JSON object in text."
+        None, alias="extra-body", description="Additional fields of requests, as a JSON object in text."
     )
     error_handling: Annotated[Literal["retry", "failover", "ignore"], AnyCase] = Field(
         "retry",
         alias="error-handling-strategy",
-        description="`retry` and `failover`: asked again as long as `retry-timeout`, then the run stops. `ignore` is "
-        "refused.",
+        description="`retry` and `failover`: retried for `retry-timeout`, then the run stops. `ignore` is refused.",
     )
     fallback: Annotated[Literal["failover", "ignore"], AnyCase] = Field(
         "failover", alias="retry-fallback-strategy", description="`failover`: the run stops. `ignore` is refused."
@@ -166,16 +162,15 @@ class ModelOptions(Block):
     allow_http: bool = Field(
         False,
         alias="allow-http",
-        description="Whether key and texts may go over the network unencrypted: an `http://` endpoint that is not this "
-        "machine.",
+        description="Whether key and texts may be sent unencrypted, to an `http://` endpoint that is not this machine.",
     )
     timeout_s: Annotated[Duration, AtLeast("1 s")] = _TIMEOUT
     parallel: int = _PARALLEL
 
     def problems(self) -> Iterator[Remark]:
-        """One model, an endpoint that can be asked, a key that can be sent, and no answers left out."""
+        """Yield problems of the model's name, the address, the key, and strategies that would lose answers."""
         if (self.model is None) == (self.model_name is None):
-            what = "is missing" if self.model is None else "is model written otherwise"
+            what = "is missing" if self.model is None else "is another spelling of model"
             yield Remark("model" if self.model is None else "model-name", what, "`model: NAME` names it on the server")
         yield from _key_problems(self.api_key, "api-key")
         yield from _address_problems(self.endpoint, "endpoint", self.allow_http, "allow-http")
@@ -186,10 +181,10 @@ class ModelOptions(Block):
         for key, value in strategies:
             if value == "ignore":
                 hint = "on-error: null in the rule makes a text that the model refuses NULL, and counts it"
-                yield Remark(key, "`ignore` would lose answers while the server is away", hint)
+                yield Remark(key, "`ignore` would lose answers while the server is unavailable", hint)
 
     def for_rules(self, name: str) -> Model:
-        """The model of this name, for the rules."""
+        """Return the model with this name for the rules."""
         extra = _object(self.extra_body or "{}") or {}
         chat = {
             "temperature": self.temperature, "top_p": self.top_p, "stop": self.stop, "max_tokens": self.max_tokens,
@@ -215,7 +210,7 @@ class ModelOptions(Block):
 
 
 def listed(root: tree.Mapping) -> tree.Mapping:
-    """The file with `pipeline.model` as a list, also where it is one model."""
+    """Turn a single `pipeline.model` of the file into a list."""
     one = tree.find(root, PATH)
     if not isinstance(one, tree.Mapping):
         return root
@@ -231,7 +226,7 @@ def is_named(block: tree.Node | None) -> bool:
 
 
 def without_keys(blocks: list[dict[str, object]] | None) -> list[dict[str, object]] | None:
-    """The blocks as they may be shown, with stars for what is secret; `ModelBlock` and `ModelOptions` have it."""
+    """Return the blocks with secrets masked; `ModelBlock` and `ModelOptions` have the values."""
     return blocks and [_starred(block) for block in blocks]
 
 
@@ -242,9 +237,9 @@ def _starred(block: Mapping[str, object]) -> dict[str, object]:
 
 
 def distinct(models: Iterable[tuple[int, Model]], taken: Iterable[str]) -> tuple[list[Model], list[int]]:
-    """The models, given with their numbers in the list, and the numbers of those whose name is there already.
+    """Return the models, and the list indexes of those with a duplicate name; `models` are given with their list index.
 
-    `taken` are the names of functions, which models that are named in calls may have too.
+    `taken` are the names of functions, which `named` models may have too.
     """
     functions, names, made, doubled = {name.upper() for name in taken}, set[str](), list[Model](), list[int]()
     for number, model in models:
@@ -271,7 +266,7 @@ def _address_problems(address: str, name: str, allow_http: bool, allows: str) ->
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The JSON object of a text, None for another text."""
+    """Parse a JSON object, None for other text."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -280,7 +275,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _split_url(text: str) -> SplitResult | None:
-    """The parts of a URL that can be asked, None for others."""
+    """Split a URL that can be used, None for others."""
     try:
         url = urlsplit(text.strip())
         sound = url.port != 0 and url.hostname and not (url.username or url.password or url.query or url.fragment)

@@ -1,4 +1,4 @@
-"""Options of `pipeline` about notifications: what somebody is told of, and how."""
+"""Options of `pipeline` for notifications: their events and where they are sent."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pydantic import AfterValidator
 from cdc.options import AtLeast, Block, Duration, Field, Line, OptionError, Remark, SecretStr
 
 EVENTS = ("failing", "recovered", "schema-change", "dead-letters", "lag")
-"""What can be told, see `cdc.status.notifications`."""
+"""Events of notifications, see `cdc.status.notifications`."""
 
 
 def _check_events(text: str) -> str:
     wrong = [each for each in events_of(text) if each not in EVENTS]
     if wrong or not events_of(text):
-        raise OptionError(f"{', '.join(wrong) or 'nothing'} is no event: there are {', '.join(EVENTS)}")
+        raise OptionError(f"{', '.join(wrong) or 'nothing'} is not an event; known: {', '.join(EVENTS)}")
     return text
 
 
 def events_of(text: str) -> tuple[str, ...]:
-    """`failing, lag` -> its words."""
+    """Split a list of events such as `failing, lag`."""
     return tuple(word.strip().lower() for word in text.split(",") if word.strip())
 
 
@@ -38,43 +38,41 @@ def _check_command(text: str) -> str:
 
 
 class NotifyOptions(Block):
-    """Notifications."""
+    """Options for notifications."""
 
     notify_webhook: SecretStr | None = Field(
         None,
         alias="notify.webhook",
-        description="Address that gets a POST with JSON for each notification: of Slack, Teams, Mattermost, or any "
-        "other. Kept secret.",
+        description="URL that gets a POST with JSON for each notification: of Slack, Teams, Mattermost, or any other. "
+        "Secret.",
     )
     notify_command: Annotated[Line, AfterValidator(_check_command)] | None = Field(
         None,
         alias="notify.command",
-        description="Program with arguments that is run for each notification, without a shell; its standard input is "
-        "the notification as JSON.",
+        description="Program with arguments to run for each notification, without a shell; its standard input is the "
+        "notification as JSON.",
     )
     notify_on: Annotated[str, AfterValidator(_check_events)] = Field(
-        ", ".join(EVENTS), alias="notify.on", description="What is told: some of these, separated by commas."
+        ", ".join(EVENTS), alias="notify.on", description="Events to notify about, separated by commas."
     )
     notify_lag_s: Annotated[Duration, AtLeast("1 s")] = Field(
-        300.0, alias="notify.lag", description="The lag above which `lag` is told."
+        300.0, alias="notify.lag", description="The lag above which `lag` is sent."
     )
     notify_repeat_s: Annotated[Duration, AtLeast("0 s")] = Field(
         3600.0,
         alias="notify.repeat",
-        description="How often what goes on is told again; 0 for once. Dead letters are summed up over this time.",
+        description="How often a lasting event is sent again; 0 for once. Dead letters are summed up over this time.",
     )
 
     def problems(self) -> Iterator[Remark]:
-        """An address that is none, and settings without anywhere to go."""
+        """Yield problems of an invalid URL, and of settings without a destination."""
         yield from super().problems()
         if self.notify_webhook is not None:
             parts = urlsplit(self.notify_webhook.get_secret_value())
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                yield Remark(
-                    "notify.webhook", "is no address", "write one such as https://hooks.example.com/services/x"
-                )
+                yield Remark("notify.webhook", "is not a URL", "write one such as https://hooks.example.com/services/x")
         if self.notify_webhook is None and self.notify_command is None:
             for name in ("notify_on", "notify_lag_s", "notify_repeat_s"):
                 if name in self.model_fields_set:
                     message = "has no effect without notify.webhook or notify.command"
-                    yield Remark(str(type(self).model_fields[name].alias), message, "add one of them, or take it away")
+                    yield Remark(str(type(self).model_fields[name].alias), message, "add one of them, or remove it")

@@ -1,4 +1,4 @@
-"""Patterns of table names in a pipeline file, with their places: whether they can match, and whether they do."""
+"""Table patterns of a pipeline file with their positions, and checks whether they can and do match."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class PlacedPattern:
-    """One pattern of an option, of several between commas.
+    """A single pattern of an option.
 
     Attributes:
-        file, line, column: its place; `path` is the option's, dotted.
-        option: the path without the numbers of rules, which an edit of the file changes.
+        file, line, column: its position; `path` is the option's, dotted.
+        option: the path without the indexes of rules, which an edit of the file changes.
         text: the pattern.
-        of: whether it is compared with tables of the source or of the sink.
-        excludes: tables that match are left out.
+        of: whether it matches tables of the source or of the sink.
+        excludes: whether matching tables are excluded.
     """
 
     file: str
@@ -41,7 +41,7 @@ class PlacedPattern:
 
     @cached_property
     def pattern(self) -> TablePattern:
-        """To compare with; in any case."""
+        """The parsed pattern, case-insensitive."""
         return TablePattern(self.text)
 
     @property
@@ -50,12 +50,12 @@ class PlacedPattern:
         return f"{self.option}: {self.text}"
 
     def problem(self, message: str, hint: str) -> Problem:
-        """A problem at the pattern's place."""
+        """Return a problem at the pattern's position."""
         return Problem(self.file, self.line, self.column, self.path, message, hint)
 
 
 def placed(root: tree.Node, file: str, path: tree.Path, block: Block | None) -> Iterator[PlacedPattern]:
-    """Every pattern in the options of a block of the file."""
+    """Yield every pattern in the options of a block of the file."""
     for option in patterns_of(block) if block is not None else ():
         kind = option.kind
         where = (*path, option.key)
@@ -68,14 +68,14 @@ def placed(root: tree.Node, file: str, path: tree.Path, block: Block | None) -> 
 
 
 def without_database(patterns: Iterable[PlacedPattern], parts: int) -> Iterator[Problem]:
-    """Patterns of the source's tables that have fewer parts than an id, and match nothing."""
+    """Yield problems of source patterns that have fewer parts than a table id, and so match nothing."""
     for each in patterns:
         if each.of == "source" and each.pattern.fewest_parts < parts:
             yield each.problem(f"`{each.text}` is a pattern of one part, which matches no table", _DATABASE_PART)
 
 
 def contradicted(patterns: Sequence[PlacedPattern], captures: TablePattern | None) -> Iterator[Problem]:
-    """Patterns that cannot match a table that is captured, as far as the file alone shows it."""
+    """Yield problems of patterns that cannot match a captured table, as far as the file shows."""
     if captures is None:
         return
     named = [each.plain for each in captures.separate()]
@@ -85,7 +85,7 @@ def contradicted(patterns: Sequence[PlacedPattern], captures: TablePattern | Non
         table = each.pattern.plain
         if each.excludes:
             if table is not None and not TablePattern(captures.include).matches(table):
-                yield each.problem(f"`{each.text}` leaves nothing out: no pattern of `tables` matches it", "remove it")
+                yield each.problem(f"`{each.text}` excludes nothing: no pattern of `tables` matches it", "remove it")
         elif table is not None and not captures.matches(table):
             yield each.problem(f"{each.text} is not captured, by `tables`", _meant(table, tables))
         elif table is None and closed and not any(map(each.pattern.matches, tables)):
@@ -95,12 +95,12 @@ def contradicted(patterns: Sequence[PlacedPattern], captures: TablePattern | Non
 def unmatched(
     patterns: Iterable[PlacedPattern], tables: Sequence[TableId], sink_tables: Sequence[TableId]
 ) -> list[Problem]:
-    """Patterns that match none of the source's tables, or of the sink's where they are of the sink."""
+    """Return problems of patterns that match none of the source's tables, or of the sink's for sink patterns."""
     found = []
     for each in patterns:
         among = tables if each.of == "source" else sink_tables
         if not each.excludes and not any(map(each.pattern.matches, among)):
-            hint = "pipeline.unmatched-patterns: warn lets it be, for a table that is created later"
+            hint = "pipeline.unmatched-patterns: warn allows it, for a table that is created later"
             meant = _meant(each.pattern.plain, among)
             found.append(each.problem(f"no table matches `{each.text}`", f"{meant}; {hint}" if meant else hint))
     return found

@@ -1,8 +1,8 @@
-"""Strict YAML: text to a tree with line and column. Every problem is a value; nothing is guessed.
+"""Strict YAML reader: parses text to a tree with lines and columns, and returns problems as values.
 
 Differs from plain PyYAML: scalars follow YAML 1.2's core schema (only `true` and `false` are booleans; `on`, `yes` and
 `010` are text), duplicate keys, tags, merge keys and a second document are problems, and `${NAME}` and `${file:path}`
-in values are replaced (`$${` stands for a plain `${`).
+in values are replaced (`$${` means a literal `${`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WORDS: dict[str, bool | None] = {
 
 
 class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
-    """PyYAML's parser without its YAML 1.1 guesses at types."""
+    """PyYAML's parser without YAML 1.1 type resolution."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
@@ -53,7 +53,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         self._composed = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose as PyYAML does; stops early at a file that would take minutes."""
+        """Compose as PyYAML does; stop early for a file that would take minutes."""
         self._composed += 1
         if self._composed > MOST_WRITTEN:
             raise MarkedYAMLError(problem=_TOO_MANY, problem_mark=self.get_mark())
@@ -68,10 +68,10 @@ def read(
     Args:
         file: its name, for messages.
         data: its bytes, UTF-8.
-        env: where `${NAME}` looks; None leaves every text as it is written.
-        read_file: gives the text of `${file:path}`; raises OSError or UnicodeDecodeError.
+        env: values of `${NAME}`; None leaves every text as written.
+        read_file: returns the text of `${file:path}`; raises OSError or UnicodeDecodeError.
 
-    Returns the tree (None when the text is no YAML at all) and every problem found, in file order.
+    Returns the tree (None when the text is not YAML) and every problem found, in file order.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -100,7 +100,7 @@ def read(
 
 
 class _TreeBuilder:
-    """PyYAML's nodes to ours, collecting problems."""
+    """Converts PyYAML's nodes to ours and collects problems."""
 
     def __init__(self, file: str, text: str, env: EnvMapping[str, str] | None, read_file: Callable[[str], str]) -> None:
         self.file, self.text, self.env, self.read_file = file, text, env, read_file
@@ -113,7 +113,7 @@ class _TreeBuilder:
         return self._sized(node)[0]
 
     def _sized(self, node: yaml.Node) -> tuple[Node, int]:
-        """The node and how many nodes it stands for with aliases written out; an alias is built once."""
+        """Return the node and the number of its nodes after expanding aliases; an alias is built once."""
         if id(node) not in self.done:
             self.open.add(id(node))
             self.done[id(node)] = self._build(node)
@@ -140,7 +140,7 @@ class _TreeBuilder:
                 self._report(mark, *_TOO_DEEP)
             return Scalar(mark, "", None, broken=True), 1
         if size > MOST_NODES:
-            self._report(mark, f"more than {MOST_NODES} values once aliases are written out", "put data into files")
+            self._report(mark, f"more than {MOST_NODES} values once aliases are expanded", "put data into files")
             return Scalar(mark, "", None, broken=True), 1
         nodes = [child for child, _ in built]
         if isinstance(node, yaml.SequenceNode):
@@ -157,7 +157,7 @@ class _TreeBuilder:
             elif key.value == "<<" and key.style is None:
                 self._report(at, "merge keys (<<) are not supported", "an alias can stand for a whole value")
             elif key.value in items:
-                self._report(at, f"the key `{key.value}` is there twice", f"first in line {keys[key.value].line}")
+                self._report(at, f"the key `{key.value}` is a duplicate", f"first in line {keys[key.value].line}")
             else:
                 items[key.value], keys[key.value] = child, at
         return Mapping(mark, items, keys)
@@ -183,7 +183,7 @@ class _TreeBuilder:
 
 
 def typed(text: str) -> bool | int | float | str | None:
-    """A plain scalar by YAML 1.2's core schema, without octal, hex, infinity and leading zeros: those are text."""
+    """Resolve a plain scalar by YAML 1.2's core schema; octal, hex, infinity and leading zeros stay text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
@@ -192,7 +192,7 @@ def typed(text: str) -> bool | int | float | str | None:
 
 
 def _paired(text: str) -> str | None:
-    """The text with both halves of a surrogate pair, as JSON writes some characters, as one; None for half a pair."""
+    """Combine surrogate pairs, which JSON uses for some characters; None for a lone surrogate."""
     if not _SURROGATE.search(text):
         return text
     try:
@@ -217,7 +217,7 @@ def _line(text: str, number: int) -> str:
     return text.splitlines()[number] if number < text.count("\n") + 1 else ""
 
 
-# What PyYAML says, as the start of its text -> what the user is told instead, and the next step.
+# Prefix of PyYAML's message, our message, and the next step.
 _SAYINGS: tuple[tuple[str, str, str], ...] = (
     ("found character '\\t'", "a tab cannot indent YAML", "use spaces"),
     ("but found another document", "a second document starts here", "one pipeline in one file"),
@@ -235,7 +235,7 @@ _SAYINGS: tuple[tuple[str, str, str], ...] = (
 
 
 _LATE = ("could not find expected ':'", "found unexpected end of stream")
-"""Noticed far behind the mistake: the place to show is where the key or the quoted text starts."""
+"""Errors detected far after the mistake: the position to show is the start of the key or the quoted text."""
 
 
 _KEY_ALONE = re.compile(r"\s+[\w.-]+")

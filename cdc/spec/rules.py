@@ -1,4 +1,4 @@
-"""The `transform` block as rules: each text with its place in the file, parsed so that every mistake shows at once."""
+"""Reads the `transform` block: texts of rules with their positions in the file, and all mistakes in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ANY = r"\.*.\.*"
 def rule_sources(
     root: tree.Mapping, file: str, text: str, rules: Iterable[TransformRule | None]
 ) -> Iterator[RuleSource]:
-    """The rules with their texts; `text` is the whole file. One with unsound keys is None, its texts are taken too."""
+    """Yield the rules with their texts, including those of invalid rules, which are None; `text` is the whole file."""
     for index, rule in enumerate(rules):
 
         def text_at(*path: str, number: int = index) -> SqlText | None:
@@ -60,7 +60,7 @@ def settings(
     functions: Sequence[UserFunction],
     models: Sequence[Model] = (),
 ) -> RuleSettings:
-    """The settings that all rules share; a setting that is None has problems of its own."""
+    """Return the settings common to all rules; a block that is None has problems of its own."""
     metadata = source.metadata_names() if isinstance(source, SourceOptions) else ()
     zone = pipeline.local_time_zone if pipeline is not None else "UTC"
     key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""
@@ -73,7 +73,7 @@ def settings(
 
 
 def problems(sources: Iterable[RuleSource], shared: RuleSettings) -> tuple[Problem, ...]:
-    """Every mistake in the rules that shows without a table."""
+    """Return every mistake in the rules that does not depend on a table."""
     from cdc.transform.rules import Rules
 
     try:
@@ -88,7 +88,7 @@ _JAVA = re.compile(r"\\\\|\\[\"ntr]")
 
 
 def escapes(sources: Iterable[RuleSource]) -> Iterator[Problem]:
-    """Constants that Flink CDC took for texts of Java until it read them as SQL does; not a mistake, but to be told."""
+    """Yield warnings for constants that earlier versions of Flink CDC interpreted as Java strings instead of SQL."""
     for source in sources:
         for text in (source.texts.projection, source.texts.filter):
             for constant in _CONSTANT.finditer(text.text) if text is not None else ():
@@ -96,12 +96,12 @@ def escapes(sources: Iterable[RuleSource]) -> Iterator[Problem]:
                 if text is not None and found is not None:
                     start = constant.start(1) + found.start()
                     message = f"{found[0]} in a constant is {len(found[0])} characters, as in SQL"
-                    hint = "earlier versions of Flink CDC made one of it: write one backslash, or the character itself"
+                    hint = "in earlier versions of Flink CDC it is one: write one backslash, or the character itself"
                     yield text.problem(Mistake(Span(start, start + 1), message, hint))
 
 
 def shadowed(sources: Sequence[RuleSource]) -> Iterator[tuple[int, str, str]]:
-    """Tables that a rule names and an earlier one takes: the rule's number, the table, the earlier rule."""
+    """Yield tables named by a rule that an earlier rule matches: the rule's index, the table, the earlier rule."""
     named: dict[str, int] = {}
     patterns: list[tuple[int, TablePattern]] = []
     for index, source in enumerate(sources):
@@ -118,7 +118,7 @@ def shadowed(sources: Sequence[RuleSource]) -> Iterator[tuple[int, str, str]]:
 
 
 def parsed_rules(spec: PipelineSpec, pipeline: str = "") -> Rules | None:
-    """The parsed rules of a pipeline, None when it has none; its id tells its dead letters from those of others."""
+    """Return the parsed rules of a pipeline, None without any; its id is part of its dead letters' path."""
     if not spec.rules:
         return None
     from cdc.transform.rules import Rules
@@ -130,7 +130,7 @@ def parsed_rules(spec: PipelineSpec, pipeline: str = "") -> Rules | None:
 
 
 def _text(root: tree.Mapping, file: str, text: str, path: tree.Path) -> SqlText | None:
-    """The text at a path, None where the file has none; an empty one counts as none."""
+    """Return the text at a path, None for a missing or an empty one."""
     node = tree.find(root, path)
     if not isinstance(node, Scalar) or node.value is None or not node.text.strip():
         return None

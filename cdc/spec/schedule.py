@@ -1,7 +1,7 @@
-"""When a pipeline with a schedule runs: cron expressions and intervals as written in the file. Pure.
+"""Schedules of pipelines: cron expressions and intervals. Pure.
 
-Triggers are APScheduler's. Its own reading of cron expressions is not used: it counts days of the week from Monday, and
-wants both the day of the month and that of the week to fit where cron wants one of them.
+Triggers are APScheduler's. Its parser of cron expressions is not used: it counts days of the week from Monday, and
+requires both the day of the month and the day of the week to match, where cron requires one of them.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NAMES = {
 _EVERY = re.compile(r"every\s+(.+)", re.IGNORECASE)
 _SHORTEST_S = 1.0
 _NEAR = timedelta(hours=3)
-"""No change of clocks is larger."""
+"""Upper limit of clock changes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Schedule:
-    """The times at which runs begin.
+    """The start times of runs.
 
     Args:
         text: `every 15 min`, counted from midnight UTC of 1970-01-01, so that restarts do not shift it; or five fields
             of cron: minute, hour, day of the month, month, day of the week (0 and 7 are Sunday); or `@daily` and so on.
-        zone: the time zone of the fields, such as `Europe/Berlin`. An hour that it has twice, in autumn, has each time
-            of a fixed hour once, and those of every hour (`*`, `*/2`) twice; a time in an hour that it leaves out, in
-            spring, comes an hour later.
+        zone: the time zone of the fields, such as `Europe/Berlin`. In an hour that is repeated, in autumn, times of a
+            fixed hour occur once, and those of every hour (`*`, `*/2`) twice; a time in a skipped hour, in spring,
+            occurs an hour later.
 
     Raises OptionError for a text that is neither.
     """
@@ -54,12 +54,12 @@ class Schedule:
         self._twice = fields[1].startswith("*")
 
     def next_s(self, after_s: float) -> float | None:
-        """The first time after this one, both since the epoch; None when there is none, as for 30 February."""
+        """Return the first time after this one, both since the epoch; None when there is none, as for 30 February."""
         found = [time for trigger in self._triggers if (time := self._next_fire_time(trigger, after_s)) is not None]
         return min(found) if found else None
 
     def _next_fire_time(self, trigger: Any, after_s: float) -> float | None:
-        """The trigger knows what clocks show, and nothing of zones: near a change of clocks all times are looked at."""
+        """Return a trigger's next time. Triggers ignore time zones: near a clock change, all times are tried."""
         before, after = (self._clock(after_s + shift * _NEAR.total_seconds()) for shift in (-1, 1))
         here = self._clock(after_s)
         near = after - before != 2 * _NEAR
@@ -72,19 +72,19 @@ class Schedule:
         return min(found, default=None)
 
     def _clock(self, time_s: float) -> datetime:
-        """The time that clocks of the zone show, as if it were UTC."""
+        """Return the zone's wall-clock time, as if it were UTC."""
         return datetime.fromtimestamp(time_s, self._zone).replace(tzinfo=UTC, fold=0)
 
     def _times(self, shown: datetime) -> list[float]:
-        """When clocks of the zone show that: twice in an hour that comes again, if it is to count."""
+        """Return the times at which the zone's clocks show that: two in a repeated hour, if both count."""
         folds = (0, 1) if self._twice else (0,)
         return [shown.replace(tzinfo=self._zone, fold=fold).timestamp() for fold in folds]
 
 
 def check_schedule(text: str) -> str:
-    """The text itself, for the options. Raises OptionError when it is no schedule, or one without any time."""
+    """Return the text if it is a schedule. Raises OptionError for another text or a schedule without any time."""
     if Schedule(text).next_s(datetime.now(UTC).timestamp()) is None:
-        raise OptionError("never comes")
+        raise OptionError("never occurs")
     return text
 
 
@@ -94,7 +94,7 @@ def _interval(text: str) -> Any:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        raise OptionError(f"is no interval: {error}") from error
+        raise OptionError(f"is not an interval: {error}") from error
     if seconds < _SHORTEST_S:
         raise OptionError("must be one second or more")
     return IntervalTrigger(seconds=round(seconds), start_date=_EPOCH, timezone=UTC)
@@ -111,18 +111,18 @@ def _cron(fields: Sequence[str]) -> Iterator[Any]:
     from apscheduler.triggers.cron import CronTrigger
 
     minute, hour, day, month, weekday = fields
-    days = [(day, weekday)] if "*" in (day[0], weekday[0]) else [(day, "*"), ("*", weekday)]  # one of them is enough
+    days = [(day, weekday)] if "*" in (day[0], weekday[0]) else [(day, "*"), ("*", weekday)]  # one match is enough
     for of_month, of_week in days:
         try:
             yield CronTrigger(
                 minute=minute, hour=hour, day=of_month, month=month, day_of_week=_weekdays(of_week), timezone=UTC
             )
         except ValueError as error:
-            raise OptionError(f"is no cron expression: {error}") from error
+            raise OptionError(f"is not a cron expression: {error}") from error
 
 
 def _weekdays(field: str) -> str:
-    """Days of the week as names one by one: cron's numbers begin with Sunday."""
+    """Expand days of the week to a list of names: cron's numbers begin with Sunday."""
     return ",".join(day for part in field.split(",") for day in _days(part))
 
 

@@ -1,4 +1,4 @@
-"""A file against JSON Schemas: the committed ones, and those of connectors of other packages."""
+"""Validates a file against JSON Schemas: the committed ones, and those of connectors of other packages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class SchemaCheck:
 
     def __init__(self, blocks: BlockReader) -> None:
         self._blocks, self._document = blocks, tree.plain(blocks.root)
-        self._foreign: set[Path] = set()  # `type` of connectors of other packages, which pipeline.json cannot know
+        self._foreign: set[Path] = set()  # `type` of connectors of other packages, unknown to pipeline.json
 
     def connector(self, role: Role) -> type[Options] | None:
-        """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""
+        """Return the options class for `type`; an unknown name is reported here, a missing one by the schema."""
         path: Path = (role, "type")
         node = tree.find(self._blocks.root, path)
         if not isinstance(node, Scalar) or node.broken or not isinstance(node.value, str):
@@ -51,7 +51,7 @@ class SchemaCheck:
         return found
 
     def validate(self, schema: Mapping[str, Any]) -> None:
-        """Report where the file is not as the schema has it."""
+        """Report the file's violations of the schema."""
         for error in sorted(schemas.errors(self._document, schema), key=lambda error: len(error.absolute_path)):
             for path, problem in self._blocks.explain.violation(error):
                 if path not in self._foreign:

@@ -1,4 +1,4 @@
-"""Where the committed JSON Schemas are, and how a document is held against them."""
+"""Loads the committed JSON Schemas and validates documents against them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 @cache
 def folder() -> Path:
-    """The folder of `pipeline.json`: inside the installed package, else `schemas/` of a checkout."""
+    """Return the folder of `pipeline.json`: inside the installed package, or `schemas/` of a checkout."""
     inside = _PACKAGE / "_schemas"
     return inside if inside.is_dir() else _PACKAGE.parent / "schemas"
 
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """A committed schema by its file name: `pipeline.json`, `sources/mysql.json`. Raises FileNotFoundError."""
+    """Load a committed schema by file name: `pipeline.json`, `sources/mysql.json`. Raises FileNotFoundError."""
     schema: dict[str, Any] = json.loads((folder() / name).read_text(encoding="utf-8"))
     return schema
 
 
 def exists(name: str) -> bool:
-    """True when there is a committed schema of that name (connectors of other packages have none)."""
+    """Whether there is a committed schema of that name; connectors of other packages have none."""
     return (folder() / name).is_file()
 
 
 def errors(document: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-    """Every violation of a schema. References to other files are looked up beside `pipeline.json`."""
+    """Yield every violation of a schema. References to other files are resolved next to `pipeline.json`."""
     from jsonschema.validators import Draft202012Validator
 
     blocks = document if isinstance(document, dict) else {}
@@ -51,7 +51,7 @@ def _type(block: object) -> str | None:
 
 @lru_cache(maxsize=64)
 def _registry(types: tuple[tuple[str, str], ...]) -> Registry[Any]:
-    """Where references lead, with the schemas of these connectors looked through: that takes most of a check's time."""
+    """Return the registry of references, with these connectors' schemas crawled, which takes most of a check's time."""
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT202012
 
@@ -64,7 +64,7 @@ def _registry(types: tuple[tuple[str, str], ...]) -> Registry[Any]:
 
 
 def bundle() -> dict[str, Any]:
-    """The whole schema as one document: connectors in `$defs` instead of files beside it."""
+    """Return the whole schema as one document: connectors in `$defs` instead of separate files."""
     names = [f"{role}s/{name}" for role, name in _committed()]
     text = json.dumps(load("pipeline.json"))
     for name in names:
@@ -74,7 +74,7 @@ def bundle() -> dict[str, Any]:
 
 
 def connector(name: str) -> dict[str, Any]:
-    """The schema of one connector: `mysql`, or `source/values` where a name is both. Raises LookupError, explained."""
+    """Return the schema of one connector: `mysql`, or `source/values` for an ambiguous name. Raises LookupError."""
     role, slash, bare = name.rpartition("/")
     found = [(which, known) for which, known in _committed() if known == bare and (not slash or which == role)]
     if not found:
@@ -87,7 +87,7 @@ def connector(name: str) -> dict[str, Any]:
 
 @cache
 def _committed() -> tuple[tuple[str, str], ...]:
-    """(role, connector name) of every committed schema."""
+    """Return role and connector name of every committed schema."""
     return tuple(
         (role, path.stem) for role in ("source", "sink") for path in sorted((folder() / f"{role}s").glob("*.json"))
     )

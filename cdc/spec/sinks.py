@@ -1,11 +1,11 @@
-"""A list of sinks: each is checked, and run, as if it were the one sink of the file.
+"""Lists of sinks: each sink is checked and run as if it were the only one in the file.
 
     sink:
     - {name: duck, type: duckdb, path: shop.duckdb}
     - {name: search, type: elasticsearch, ..., route: [...], schema.change.behavior: evolve}
 
-`name` is what a sink is known by, in the state directory too: its place in the list does not matter. `route` and the
-options in `OWN_OPTIONS` of a sink take the place of the file's.
+`name` identifies a sink, also in the state directory: its index in the list does not matter. A sink's `route` and
+`OWN_OPTIONS` override the file's.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from cdc.spec.model import PipelineSpec, SpecWarning
 from cdc.spec.tree import Listing, Mapping, Mark, Node, Scalar
 
 OWN_OPTIONS = ("schema.change.behavior", "schema.change.lost-values", "existing-rows")
-"""Keys of `pipeline` that a sink of a list may have for itself."""
+"""Keys of `pipeline` that a sink of a list may override."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-"""What a sink of a list may be called."""
+"""Valid names of sinks in a list."""
 _HINT = "up to 40 letters, digits, `-` and `_`, such as `lake`"
 
 
@@ -33,9 +33,9 @@ class SinkTree:
     """The file with one of its sinks.
 
     Attributes:
-        root: the file's tree with this sink alone, its `route` and options of `pipeline` in their places.
-        name: of the sink; empty where the file has one without a list.
-        place: in the list.
+        root: the file's tree with only this sink, and with its `route` and options of `pipeline` in place.
+        name: name of the sink; empty where the file has no list.
+        place: index in the list.
         own: keys of `root` that come from the sink's block.
     """
 
@@ -45,7 +45,7 @@ class SinkTree:
     own: frozenset[str] = frozenset()
 
     def placed(self, path: str) -> str:
-        """The path in the file of a path in `root`."""
+        """Return the path in the file for a path in `root`."""
         if self.place is None:
             return path
         at = f"sink[{self.place}]"
@@ -57,16 +57,16 @@ class SinkTree:
         return f"{at}.{option}" if option in OWN_OPTIONS and option in self.own else path
 
     def problem(self, problem: Problem) -> Problem:
-        """A problem of `root` at its path in the file."""
+        """Relocate a problem of `root` to its path in the file."""
         return replace(problem, path=self.placed(problem.path))
 
     def warning(self, warning: SpecWarning) -> SpecWarning:
-        """A warning of `root` at its path in the file."""
+        """Relocate a warning of `root` to its path in the file."""
         return replace(warning, path=self.placed(warning.path))
 
 
 def of_each_sink(file: str, root: Mapping) -> tuple[Sequence[SinkTree], Sequence[Problem]]:
-    """The file once for each of its sinks, and what is wrong with the list."""
+    """Return the file once per sink, and the problems of the list."""
     listed = root.items.get("sink")
     if not isinstance(listed, Listing):
         return (SinkTree(root),), ()
@@ -90,7 +90,7 @@ def _problems(file: str, root: Mapping, listed: Listing) -> Iterator[Problem]:
         path, node = f"sink[{place}].name", item.items.get("name")
         name = node.text if isinstance(node, Scalar) else ""
         if node is None:
-            yield problem(item.mark, path, "is missing: a sink of a list is known by it", _HINT)
+            yield problem(item.mark, path, "is missing: it identifies a sink of a list", _HINT)
         elif not NAME.fullmatch(name):
             yield problem(node.mark, path, f"cannot be the name of a sink: {name!r}", _HINT)
         elif name.lower() in seen:
@@ -113,7 +113,7 @@ def _tree(root: Mapping, item: Mapping, place: int) -> SinkTree:
         items["pipeline"] = Mapping(pipeline.mark, with_own, marks)
         keys.setdefault("pipeline", item.mark)
     name = item.items["name"]
-    assert isinstance(name, Scalar), "names were looked at"
+    assert isinstance(name, Scalar), "names were checked"
     return SinkTree(Mapping(root.mark, items, keys), name.text, place, own)
 
 
@@ -123,7 +123,7 @@ def _without(block: Mapping, left_out: set[str]) -> Mapping:
 
 
 def same_targets(root: Mapping, specs: Sequence[PipelineSpec]) -> Iterator[Problem]:
-    """Sinks that would write the same tables of one target, whatever tables there are."""
+    """Yield problems of sinks that would write the same tables of one target, whatever the source's tables are."""
     for first, second in combinations(specs, 2):
         if first.route == second.route and (shared := _shared(first, second)):
             index = specs.index(second)
@@ -134,14 +134,14 @@ def same_targets(root: Mapping, specs: Sequence[PipelineSpec]) -> Iterator[Probl
 
 
 def with_rivals(specs: Sequence[PipelineSpec]) -> Iterator[PipelineSpec]:
-    """Each with the routes of those that write into the same target: which tables that are is known from the source."""
+    """Yield each spec with the routes of sinks with the same target; conflicts depend on the source's tables."""
     for spec in specs:
         rivals = {other.sink_name: other.route for other in specs if other is not spec and _shared(spec, other)}
         yield spec.model_copy(update={"rivals": rivals}) if rivals else spec
 
 
 def _shared(first: PipelineSpec, second: PipelineSpec) -> str:
-    """The target that both write into; empty for none."""
+    """Return the target that both write to; empty for none."""
     one, other = first.sink, second.sink
     if not isinstance(one, SinkOptions) or not isinstance(other, type(one)) or one.naming() != other.naming():
         return ""

@@ -1,4 +1,4 @@
-"""Options of `pipeline` for Spark itself: `spark.*`, as Spark's documentation has them."""
+"""Options of `pipeline` for Spark itself: `spark.*`, as in Spark's documentation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECRET = re.compile(r"secret|password|token|credential|access[.]?key", re.IGNOR
 
 
 class SparkOptions(Block):
-    """Settings of Spark for a run with a session of its own."""
+    """Spark settings for a run with its own session."""
 
     prefixes: ClassVar[dict[str, str]] = {
         _PREFIX: "Settings of Spark, such as `spark.executor.memory: 2g`. They win over the tool's own, and those in "
@@ -29,7 +29,7 @@ class SparkOptions(Block):
     }
 
     spark: dict[str, str] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
-    """Whole keys and texts."""
+    """Full keys and values."""
 
     @model_validator(mode="before")
     @classmethod
@@ -42,7 +42,7 @@ class SparkOptions(Block):
 
 
 def spark_problems(settings: dict[str, str]) -> Iterator[Remark]:
-    """Settings that are not the file's: what the tool decides, and secrets."""
+    """Yield problems of settings that the tool decides, and of secrets."""
     for key in settings:
         if key in _OURS:
             yield Remark(key, "cannot be set here", _OURS[key])

@@ -10,7 +10,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class SubstitutionError(ValueError):
-    """A substitution that cannot be done. Says the name of what is missing, never a value."""
+    """A failed substitution. Names what is missing, never a value."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -18,9 +18,9 @@ class SubstitutionError(ValueError):
 
 
 def substitute(text: str, *, env: Mapping[str, str], read_file: Callable[[str], str]) -> str:
-    """The text with every `${...}` replaced; what was put in is not looked at again. Raises SubstitutionError.
+    """Replace every `${...}` in the text; substituted text is not expanded again. Raises SubstitutionError.
 
-    A file's text loses one line end at its end, as files with one secret have it.
+    One line end at the end of a file is removed.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -35,7 +35,7 @@ def substitute(text: str, *, env: Mapping[str, str], read_file: Callable[[str], 
 
 
 def variables(text: str) -> Iterator[str]:
-    """The environment variables that a text takes something from."""
+    """Yield the environment variables used in a text."""
     for match in _TOKEN.finditer(text):
         name = (match[1] or "").strip()
         if _NAME.fullmatch(name):
@@ -56,7 +56,7 @@ def _file(path: str, read_file: Callable[[str], str]) -> str:
     try:
         text = read_file(path)
     except FileNotFoundError as error:
-        raise SubstitutionError(f"file {path} is not there", "a relative path starts at the pipeline file") from error
+        raise SubstitutionError(f"file {path} does not exist", "a relative path starts at the pipeline file") from error
     except UnicodeDecodeError as error:
         raise SubstitutionError(f"file {path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The pipeline file as a tree that knows where everything stands. Values only; `cdc.spec.reader` makes it."""
+"""The tree of a pipeline file with all positions. Values only, built by `cdc.spec.reader`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value.
+    """A scalar.
 
     Attributes:
-        text: the text after substitution; may hold a secret.
-        value: the text as YAML 1.2 reads it: None, bool, int, float or str.
-        written: the text as in the file; `${PASSWORD}` stays so. Safe to show when the option is no secret.
-        broken: a substitution failed and was reported: the value is not known.
+        text: the text after substitution; may contain a secret.
+        value: the value by YAML 1.2: None, bool, int, float or str.
+        written: the text in the file, with `${PASSWORD}` unexpanded. Safe to show unless the option is secret.
+        broken: a substitution failed and was reported: the value is unknown.
     """
 
     mark: Mark
@@ -34,7 +34,7 @@ class Scalar:
 
     @property
     def substituted(self) -> bool:
-        """True when the text came from the environment or a file, in part or whole."""
+        """Whether the text comes from the environment or a file, at least in part."""
         return self.text != self.written
 
 
@@ -48,7 +48,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A mapping; `keys` says where each key stands."""
+    """A mapping; `keys` has the position of each key."""
 
     mark: Mark
     items: dict[str, Node]
@@ -60,7 +60,7 @@ Path = tuple[str | int, ...]
 
 
 def plain(node: Node) -> Any:
-    """The tree as dicts, lists and typed scalars."""
+    """Convert the tree to dicts, lists and typed scalars."""
     if isinstance(node, Scalar):
         return node.value
     if isinstance(node, Listing):
@@ -69,7 +69,7 @@ def plain(node: Node) -> Any:
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
-    """All single values of a tree, in order; one that an alias repeats comes again."""
+    """Yield all scalars of a tree, in order; one repeated by an alias occurs again."""
     if isinstance(node, Scalar):
         yield node
         return
@@ -78,7 +78,7 @@ def scalars(node: Node) -> Iterator[Scalar]:
 
 
 def find(root: Node, path: Sequence[str | int]) -> Node | None:
-    """The node at a path, None when there is none."""
+    """Return the node at a path, None when there is none."""
     node: Node | None = root
     for step in path:
         if isinstance(node, Mapping) and isinstance(step, str):
@@ -91,7 +91,7 @@ def find(root: Node, path: Sequence[str | int]) -> Node | None:
 
 
 def mark_of(root: Node, path: Sequence[str | int], *, key: bool = False) -> Mark:
-    """Where the value at `path` stands, or its key; for what is missing, the key of the nearest parent there is."""
+    """Return the position of the value at `path`, or of its key; if missing, of the nearest parent's key."""
     for length in range(len(path), 0, -1):
         parent, step = find(root, path[: length - 1]), path[length - 1]
         node = find(root, path[:length])
@@ -104,7 +104,7 @@ def mark_of(root: Node, path: Sequence[str | int], *, key: bool = False) -> Mark
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """`source.scan.startup.mode`, `route[0].sink-table`."""
+    """Format a path: `source.scan.startup.mode`, `route[0].sink-table`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step

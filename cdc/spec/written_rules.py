@@ -1,4 +1,4 @@
-"""The transform rules of a file, with the user functions and AI models that they call."""
+"""Reads the transform rules of a file, with the user functions and AI models that they call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc.transform.texts import Model, RuleSettings, RuleSource
 
 
 class WrittenRules:
-    """Reads the rules of one file. `data` are its bytes, for the places of texts in it."""
+    """Reads the rules of one file. `data` are its bytes, for the positions of texts."""
 
     def __init__(self, blocks: BlockReader, data: bytes) -> None:
         self._blocks, self._data = blocks, data
@@ -21,7 +21,7 @@ class WrittenRules:
     def read(
         self, transforms: list[TransformRule | None], source: Options | None, pipeline: PipelineOptions | None
     ) -> tuple[tuple[RuleSource, ...], RuleSettings]:
-        """The rules with the places of their texts, and what they share; all that is wrong in them is reported."""
+        """Return the rules with the positions of their texts, and their common settings; report all problems."""
         blocks = self._blocks.block_list(*functions.PATH, model=functions.FunctionBlock)
         made = [
             (number, block.function())
@@ -45,22 +45,22 @@ class WrittenRules:
         self._blocks.problems += [self._blocks.masked(problem) for problem in reported]
         self._blocks.warnings += map(self._blocks.as_warning, rules.escapes(written))
         for index, table, first in rules.shadowed(written):
-            hint = "only the first rule of a table counts, whatever its filter passes: make one of both, with CASE"
-            self._blocks.warn(("transform", index), Remark("source-table", f"{table} has {first} already", hint))
+            hint = "only the first rule of a table applies, whatever its filter: combine them into one, with CASE"
+            self._blocks.warn(("transform", index), Remark("source-table", f"{table} already has {first}", hint))
         return written, shared
 
     def _models(self, taken: Set[str]) -> list[Model]:
-        """The AI models that rules may ask; `taken` are the names of functions."""
+        """Return the AI models that rules may use; `taken` are the names of functions."""
         paths = [(*models.PATH, number) for number in range(self._blocks.count(*models.PATH))]
         read = [(number, self._model(path)) for number, path in enumerate(paths)]
         made, doubled = models.distinct([(number, each) for number, each in read if each is not None], taken)
         for number in doubled:
             path = (*paths[number], self._model_key(paths[number]))
-            self._blocks.report(path, self._blocks.explain.problem(path, "a function of this name is there already"))
+            self._blocks.report(path, self._blocks.explain.problem(path, "a function of this name already exists"))
         return made
 
     def _model(self, path: Path) -> Model | None:
-        """One model in either form; None when something is wrong with it."""
+        """Return a model in either form; None when it has a problem."""
         blocks = self._blocks
         if not models.is_named(tree.find(blocks.root, path)):
             block = blocks.block(path, models.ModelBlock)

@@ -1,1 +1,1 @@
-"""The run's account of itself: status document, metrics for Prometheus, events as JSON lines. No Spark."""
+"""The status of a run: status document, metrics for Prometheus, events as JSON lines. Independent of Spark."""

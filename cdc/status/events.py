@@ -1,16 +1,16 @@
-"""`cdc run --events FILE`: what happens in a run as JSON lines, for other tools to follow. Appended, never synced.
+"""`cdc run --events FILE`: the events of a run as JSON lines, for other tools. Appended, never synced.
 
     {"time": "2026-01-31T12:00:00.000+00:00", "event": "batch", "pipeline": "shop", "batch": 7, "rows": 120, ...}
 
-| event | when | fields besides |
+| event | when | additional fields |
 |---|---|---|
 | started | a run begins | source, sink, runs |
 | batch | a batch is committed | batch, rows, tables, duration_s, lag_s, phases, position |
-| schema-change | one is carried out, held back, refused or failed | batch, table, change, outcome |
-| copy | the snapshot of a table begins (also once more) or is done | table, state, rows, chunks, why |
-| notice | the source has met something | text |
-| error | something stopped the run or a batch | kind, message, where, hint, retryable |
-| stopped | the run is over | state, batches, rows |
+| schema-change | one was applied, held back, refused or failed | batch, table, change, outcome |
+| copy | the snapshot of a table begins (or begins again) or is done | table, state, rows, chunks, why |
+| notice | the source reports something | text |
+| error | an error stopped the run or a batch | kind, message, where, hint, retryable |
+| stopped | the run has ended | state, batches, rows |
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ EVENTS = ("started", "batch", "schema-change", "copy", "notice", "error", "stopp
 
 
 class EventFile:
-    """Appends to a file; each line is in it when `add` returns. Driver.
+    """Appends events to a file; each line is written when `add` returns. Driver.
 
     Args:
-        path: of the file. It is made, for this user alone, when it is not there; it may be a pipe.
+        path: the file, which may be a pipe. A missing one is created, readable by this user only.
         pipeline: the name in each line.
     """
 
@@ -38,7 +38,7 @@ class EventFile:
         self._path, self._pipeline = path, pipeline
 
     def add(self, event: str, **fields: Any) -> None:
-        """One line. Raises StateError when it cannot be written."""
+        """Append an event. Raises StateError when it cannot be written."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         head = {"time": now, "event": event, "pipeline": self._pipeline}
         line = json.dumps({**head, **printed_field(fields)})

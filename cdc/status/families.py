@@ -1,7 +1,7 @@
-"""The metrics of a pipeline, as a table: each with its kind, unit, labels and how it is read.
+"""The table of a pipeline's metrics: each with its kind, description, labels and reader.
 
-Names are in words of the field with the unit in them. ALIASES are Flink's names for what Flink CDC shows, so that
-dashboards made for it go on.
+Names use the field's terms and include the unit. ALIASES are the names of Flink CDC's metrics, so that dashboards for
+it keep working.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cdc.status.file import Seen
 from cdc.status.model import StatusDocument
 
 Values = Iterable[tuple[tuple[str, ...], float | None]]
-"""Label values after `pipeline`, and a number; None where it is not known."""
+"""Label values after `pipeline`, and a number; None where unknown."""
 
 STATES = (
     "starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "ended", "failed", "lost",
@@ -26,9 +26,9 @@ STATES = (
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. `read` gives its values; those that are None are left out. `labels` come after `pipeline`.
+    """One metric. `read` returns its values; values that are None are omitted. `labels` follow `pipeline`.
 
-    `moves` says that they change though the document does not.
+    `moves` means that its values change even when the document does not.
     """
 
     name: str
@@ -61,7 +61,7 @@ def _chunks(status: StatusDocument) -> tuple[float, float]:
 
 
 def _counts_by_reason(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
-    """By kind of reason: the place after it would make a series for each column."""
+    """Sum counts by kind of reason: with the location, there would be a series per column."""
     kinds: Counter[str] = Counter()
     for reason, number in seen.status.counts.items():
         kinds[reason.partition(" ")[0]] += number
@@ -85,19 +85,19 @@ def _last_commit(status: StatusDocument) -> float | None:
 
 FAMILIES: tuple[Family, ...] = (
     Family(
-        "cdc_up", "gauge", "0 when the pipeline needs attention: failed, lost, failing again and again, invalid file.",
+        "cdc_up", "gauge", "0 when the pipeline needs attention: failed, lost, failing repeatedly, invalid file.",
         lambda seen: [((), float(seen.up))],
     ),
     Family(
-        "cdc_state", "gauge", "1 for the state that the pipeline is in, 0 for the others.",
+        "cdc_state", "gauge", "1 for the pipeline's current state, 0 for the others.",
         lambda seen: [((state,), float(seen.state == state)) for state in STATES], ("state",),
     ),
     Family(
-        "cdc_info", "gauge", "Always 1; the connectors are in its labels.",
+        "cdc_info", "gauge", "Always 1; the labels are the connectors.",
         lambda seen: [((seen.status.source, seen.status.sink), 1.0)], ("source", "sink"),
     ),
     Family(
-        "cdc_lag_seconds", "gauge", "Age of the oldest change that is not in the sink; 0 when nothing waits.",
+        "cdc_lag_seconds", "gauge", "Age of the oldest change that is not in the sink; 0 when there is none.",
         _one(lambda status: status.lag.seconds),
     ),
     Family(
@@ -124,27 +124,27 @@ FAMILIES: tuple[Family, ...] = (
         _one(lambda status: status.batches[-1].duration_s if status.batches else None),
     ),
     Family(
-        "cdc_batch_phase_seconds_total", "counter", "Where the seconds of batches went.",
+        "cdc_batch_phase_seconds_total", "counter", "Seconds of batches by phase.",
         lambda seen: [((name,), seconds) for name, seconds in seen.status.phases.items()], ("phase",),
     ),
-    Family("cdc_schema_changes_total", "counter", "Schema changes by what became of them.", _outcomes, ("outcome",)),
+    Family("cdc_schema_changes_total", "counter", "Schema changes by outcome.", _outcomes, ("outcome",)),
     Family(
-        "cdc_counted_total", "counter", "Values and rows that were changed or left out on purpose, by kind of reason.",
+        "cdc_counted_total", "counter", "Values and rows changed or skipped on purpose, by kind of reason.",
         _counts_by_reason, ("reason",),
     ),
     Family(
-        "cdc_dead_letters_total", "counter", "Rows that went to the dead letters.",
+        "cdc_dead_letters_total", "counter", "Rows written to dead letters.",
         _one(lambda status: status.dead_letters),
     ),
-    Family("cdc_errors", "gauge", "Errors that are kept in the status document.", _one(lambda s: len(s.errors))),
+    Family("cdc_errors", "gauge", "Errors in the status document.", _one(lambda s: len(s.errors))),
     Family("cdc_runs_total", "counter", "Starts of the pipeline.", _one(lambda status: status.runs)),
     Family(
         "cdc_restarts_total", "counter", "Starts after a failure or crash, and of the query after a lost process.",
         _one(lambda status: status.restarts),
     ),
-    Family("cdc_tables", "gauge", "Tables that are known, of source and sink.", _one(lambda s: len(s.tables))),
+    Family("cdc_tables", "gauge", "Known tables of source and sink.", _one(lambda s: len(s.tables))),
     Family(
-        "cdc_tables_paused", "gauge", "Source tables that are paused, or resumed and not re-snapshotted yet.",
+        "cdc_tables_paused", "gauge", "Source tables that are paused, or resumed but not re-snapshotted yet.",
         _one(lambda status: len(status.paused) + len(status.resumed)),
     ),
     Family("cdc_tables_copied", "gauge", "Tables by the state of their copy.", _copy_states, ("state",)),
@@ -153,7 +153,7 @@ FAMILIES: tuple[Family, ...] = (
         _one(lambda status: sum(table.copy.rows for table in status.tables if table.copy is not None)),
     ),
     Family(
-        "cdc_copy_estimated_rows", "gauge", "Rows that the tables which are copied have, roughly.",
+        "cdc_copy_estimated_rows", "gauge", "Estimated number of rows of the tables with a copy.",
         _one(lambda status: sum(table.copy.estimated_rows for table in status.tables if table.copy is not None)),
     ),
 )  # fmt: skip
@@ -169,7 +169,7 @@ def _behavior(status: StatusDocument) -> float | None:
 
 
 def _snapshot_times(status: StatusDocument) -> tuple[float | None, float | None]:
-    """When the first copy of this run began and the last one was done; None before, and where earlier runs copied."""
+    """Return when the first copy of this run began and the last one ended; None before, and for earlier copies."""
     copies = [table.copy for table in status.tables if table.copy is not None]
     begun = [copy.started_s for copy in copies if copy.started_s]
     done = copies and all(copy.state == "done" for copy in copies)
@@ -178,7 +178,7 @@ def _snapshot_times(status: StatusDocument) -> tuple[float | None, float | None]
 
 
 def _idle_s(status: StatusDocument) -> float | None:
-    """Seconds since a batch with rows was committed."""
+    """Return the seconds since a batch with rows was committed."""
     last = max((batch.committed_s for batch in status.batches if batch.rows), default=None)
     return None if last is None else max(0.0, time.time() - last)
 
@@ -225,7 +225,7 @@ ALIASES: tuple[Family, ...] = (
         _one(lambda status: _ms(_snapshot_times(status)[1])),
     ),
     Family(
-        _ENUMERATOR + "isStreamReading", "gauge", "1 while the log is read: from the start on, copies go on beside it.",
+        _ENUMERATOR + "isStreamReading", "gauge", "1 while the log is read: from the start, concurrently with copies.",
         lambda seen: [((), float(seen.alive))],
     ),
     Family(_ENUMERATOR + "numTablesSnapshotted", "gauge", "Tables copied.", _one(lambda s: _copies(s, "done"))),
@@ -257,8 +257,8 @@ TABLE_FAMILIES: tuple[Family, ...] = (
         lambda seen: [((t.table,), t.copy.rows if t.copy else None) for t in seen.status.tables], ("table",),
     ),
     Family(
-        "cdc_table_copy_estimated_rows", "gauge", "Rows that a table which is copied has, roughly.",
+        "cdc_table_copy_estimated_rows", "gauge", "Estimated number of rows of a table with a copy.",
         lambda seen: [((t.table,), t.copy.estimated_rows if t.copy else None) for t in seen.status.tables], ("table",),
     ),
 )  # fmt: skip
-"""Those with a series for each table; see `Collected` for how many."""
+"""Metrics with a series per table; `Collected` limits their number."""

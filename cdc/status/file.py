@@ -1,7 +1,7 @@
-"""`<state>/status.json`: written by the run, read by anybody. Whole at every moment, but never synced: a power failure
-costs a look at numbers, and an fsync a second would cost every pipeline of the machine.
+"""`<state>/status.json`: written by the run, read by any process. Complete at every moment, but never synced: a power
+failure only loses figures, while an fsync per second would slow down every pipeline of the machine.
 
-While a run lives it touches the file now and then, also when nothing in it changes. So a run that was killed shows.
+A live run touches the file regularly, even when nothing in it changes, so that a killed run is detected.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from cdc.status.model import StatusDocument, from_json, to_json
 
 FILE_NAME = "status.json"
 BEAT_S = 5.0
-"""Seconds after which a living run has touched its file."""
+"""Maximum seconds between two touches of a live run's file."""
 SILENT_S = 30.0
-"""A run that has not for so long is taken for dead."""
+"""A run whose file was not touched for that long is considered dead."""
 
 LIVING = ("starting", "running", "stopping")
 
 
 def write_status(root: Path, status: StatusDocument) -> None:
-    """Put the document in the place of the one before. Driver, at most once a second. Raises StateError."""
+    """Replace the document. Driver, at most once per second. Raises StateError."""
     path = root / FILE_NAME
     spare = path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
     try:
@@ -38,7 +38,7 @@ def write_status(root: Path, status: StatusDocument) -> None:
 
 
 def beat(root: Path) -> None:
-    """Say that the run lives. Driver. Raises StateError."""
+    """Touch the file to show that the run is alive. Driver. Raises StateError."""
     path = root / FILE_NAME
     try:
         os.utime(path)
@@ -48,10 +48,9 @@ def beat(root: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A status document and whether its run lives.
+    """A status document and whether its run is alive.
 
-    `life` is the state that a server knows of the pipeline, and `attention` why it needs a person; both are empty where
-    there is no server.
+    `life` is the pipeline's state in a server, and `attention` why it needs attention; both are empty without a server.
     """
 
     status: StatusDocument
@@ -61,21 +60,21 @@ class Seen:
 
     @property
     def state(self) -> str:
-        """The state as the server knows it, else as the run tells it, or `lost` for one that ended without a word."""
+        """The state in the server, or else the run's, or `lost` for a run that died."""
         if self.life:
             return self.life
         return "lost" if self.status.state in LIVING and not self.alive else self.status.state
 
     @property
     def up(self) -> bool:
-        """Whether the pipeline needs nobody. Without a server one that has failed, or is lost, needs somebody."""
+        """Whether the pipeline needs no attention. Without a server, a failed or lost one needs it."""
         return not self.attention if self.life else self.state not in ("failed", "lost")
 
 
 def read_status(root: Path, now: float | None = None) -> Seen | None:
-    """The last document of a state directory, None when no run has written one. Any process, any time.
+    """Read the last document of a state directory, None when there is none. Any process, any time.
 
-    Where no run lives, with the pauses that were asked for since. Raises StateError when it cannot be read.
+    Without a live run, it includes pauses requested since. Raises StateError when it cannot be read.
     """
     path = root / FILE_NAME
     try:
@@ -90,7 +89,7 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
 
 
 def with_requests(root: Path, status: StatusDocument) -> StatusDocument:
-    """With the pauses that were asked for since: the next run takes them in. Raises StateError."""
+    """Add the pauses requested since, which the next run will apply. Raises StateError."""
     from cdc.state.directory import StateDir
     from cdc.tables.pauses import PauseReader
 
@@ -102,22 +101,22 @@ def with_requests(root: Path, status: StatusDocument) -> StatusDocument:
 
 
 def alive(status: StatusDocument, touched_s: float, now: float | None = None) -> bool:
-    """Whether the run of a document lives whose file was touched then."""
+    """Whether the run of a document is alive, given when the file was touched."""
     silent_s = (time.time() if now is None else now) - touched_s
     return status.state in LIVING and silent_s < SILENT_S and _process_there(status)
 
 
 def last_status(root: Path) -> StatusDocument | None:
-    """The document of the run before, None when there is none or it cannot be used. Driver, at the start of a run."""
+    """Return the document of the last run, None when there is none or it is unusable. Driver, at the start of a run."""
     try:
         seen = read_status(root)
-    except StateError:  # it holds nothing that a run needs, and is rewritten
+    except StateError:  # it has nothing that a run needs, and is rewritten
         return None
     return None if seen is None else seen.status
 
 
 def _process_there(status: StatusDocument) -> bool:
-    """Whether the run's process exists, as far as this machine can tell."""
+    """Whether the run's process exists, as far as known on this machine."""
     if status.host != socket.gethostname():
         return True
     try:

@@ -1,9 +1,9 @@
-"""`<state>/history.jsonl`: a line a minute about a pipeline, for a week: lag and rates for the plots of the web page.
+"""`<state>/history.jsonl`: one line per minute for a week, with lag and rates for the plots of the web page.
 
     [1764144000, 1.5, 200.0, 180.5]     minute (seconds since 1970), largest lag or null, read and written per second
 
-Written by the run, read by anybody, never synced. Minutes without a run have no line. The file is rewritten when it has
-twice the lines of a week, so it stays below a megabyte.
+Written by the run, read by any process, never synced. Minutes without a run have no line. The file is rewritten when it
+has twice the lines of a week, so it stays below a megabyte.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HistoryFile:
 
     Args:
         root: the state directory.
-        most: how many minutes are kept.
+        most: maximum number of minutes kept.
     """
 
     def __init__(self, root: Path, most: int = MOST_MINUTES) -> None:
@@ -39,7 +39,7 @@ class HistoryFile:
         self._lines = -1
 
     def add(self, status: StatusDocument, now_s: float) -> None:
-        """The document as of now; a minute that is over becomes a line. Raises StateError where it cannot be."""
+        """Add the current document; a complete minute becomes a line. Raises StateError when it cannot be written."""
         lag = status.lag.seconds
         if lag is not None:
             self._lag_s = lag if self._lag_s is None else max(lag, self._lag_s)
@@ -74,8 +74,8 @@ class HistoryFile:
 
 
 def read_history(root: Path, since_s: float) -> Sequence[Point]:
-    """The minutes of a state directory from a time on, oldest first; none without a file. Lines that a crash cut are
-    left out. Raises StateError."""
+    """Read the minutes of a state directory from a time on, oldest first; none without a file. Skips lines truncated by
+    a crash. Raises StateError."""
     path = root / FILE_NAME
     try:
         return [point for line in _lines(path) if (point := _point(line)) is not None and point.at_s >= since_s]
@@ -84,7 +84,7 @@ def read_history(root: Path, since_s: float) -> Sequence[Point]:
 
 
 def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """At most so many points: the largest lag and the mean rates of those that lie together."""
+    """Reduce the points to at most `most`: each has the largest lag and the mean rates of neighbouring points."""
     if len(points) <= most:
         return points
     size = -(-len(points) // most)

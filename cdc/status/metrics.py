@@ -1,4 +1,4 @@
-"""Status documents as metrics for Prometheus: read at the moment of the scrape."""
+"""Exports status documents as metrics for Prometheus; they are read on each scrape."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 ALL: tuple[Family, ...] = (*FAMILIES, *ALIASES, *TABLE_FAMILIES)
 _BY_TABLE = frozenset(family.name for family in TABLE_FAMILIES)
 OTHERS = "(other)"
-"""The label of the tables that have no series of their own, all together."""
+"""The label for all tables without their own series."""
 MOST_TABLES = 500
-"""Tables of a pipeline with series of their own. 10,000 tables with 4 series each would be more than most Prometheus
-servers are made for; what is beyond is summed up."""
+"""Maximum number of tables per pipeline with their own series; the others are summed up. 10,000 tables with 4 series
+each would be too many for most Prometheus servers."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Samples = Callable[[Family, Seen], Iterable[tuple[tuple[str, ...], float]]]
-"""Label values after `pipeline`, and the value, of one family of one pipeline."""
+"""Returns label values after `pipeline`, and the values, of one family of one pipeline."""
 
 
 class Collected(Collector):
-    """Reads documents when it is scraped.
+    """Reads documents on each scrape.
 
     Args:
-        documents: the pipelines as of now.
-        most_tables: of each pipeline, so many tables have series of their own: those that were there first, so that a
-            series never moves to `(other)`.
+        documents: returns the current documents of the pipelines.
+        most_tables: maximum number of tables per pipeline with their own series: the first ones seen, so that a series
+            never moves to `(other)`.
     """
 
     def __init__(self, documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> None:
@@ -47,11 +47,11 @@ class Collected(Collector):
         self._own: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing ahead of the first scrape: documents may not be there yet."""
+        """Return nothing before the first scrape: documents may not exist yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics of all pipelines."""
+        """Yield all metrics of all pipelines."""
         documents = self.documents()
         for family in ALL:
             metric = _metric(family)
@@ -61,14 +61,14 @@ class Collected(Collector):
             yield metric
 
     def documents(self) -> list[Seen]:
-        """The pipelines as of now."""
+        """Return the current documents."""
         documents = list(self._documents())
         for seen in documents:
             self._note_tables(seen.status)
         return documents
 
     def samples(self, family: Family, seen: Seen) -> Iterable[tuple[tuple[str, ...], float]]:
-        """The values of one family of one pipeline, by labels."""
+        """Return the values of one family of one pipeline, with their labels."""
         if family.name in _BY_TABLE:
             return (((table,), value) for table, value in self._by_table(family, seen).items())
         return ((labels, value) for labels, value in family.read(seen) if value is not None)
@@ -95,7 +95,7 @@ def _metric(family: Family) -> GaugeMetricFamily | CounterMetricFamily:
 
 
 def metrics_text(documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> Callable[[], bytes]:
-    """A function that gives the metrics in Prometheus's text format, each time it is called."""
+    """Return a function that returns the current metrics in Prometheus's text format."""
     collected = Collected(documents, most_tables)
     exposition, turn = Exposition(ALL, collected.samples), threading.Lock()
 
@@ -107,9 +107,9 @@ def metrics_text(documents: Callable[[], Iterable[Seen]], most_tables: int = MOS
 
 
 class MetricsServer:
-    """`/metrics` of one run, over HTTP, without a login: numbers and names of tables. Driver.
+    """Serves `/metrics` of one run over HTTP, without a login: numbers and names of tables. Driver.
 
-    It is told of each new document, and shows the last one.
+    It is called with each new document, and exports the last one.
     """
 
     def __init__(self) -> None:
@@ -119,11 +119,11 @@ class MetricsServer:
         self._server: WSGIServer | None = None
 
     def __call__(self, status: StatusDocument) -> None:
-        """A new document of a run of this process, which lives."""
+        """Take a new document of a run in this process."""
         self._seen[status.name] = Seen(status, alive=status.state not in ("ended", "failed"))
 
     def start(self, host: str, port: int) -> int:
-        """Listen; the port, which was chosen when it is 0. Raises EngineError when that cannot be."""
+        """Listen and return the port, which is chosen for 0. Raises EngineError when that fails."""
         try:
             self._server, _ = start_http_server(port, host, registry=self._registry)
         except (OSError, OverflowError) as error:
@@ -140,19 +140,19 @@ class MetricsServer:
 
 @dataclass(slots=True)
 class _Written:
-    """The lines of one pipeline, by family, and what they were written of."""
+    """The lines of one pipeline, by family, and the document that they were generated from."""
 
     seen: Seen
     lines: list[str] = field(default_factory=list)
 
 
 class Exposition:
-    """Writes the metrics of many pipelines: what one had at the last scrape is not written again. One thread at a time.
+    """Formats the metrics of many pipelines and caches the lines of unchanged ones. One thread at a time.
 
-    A server with hundreds of pipelines is scraped every few seconds, and most of them have not changed.
+    A server with hundreds of pipelines is scraped every few seconds, and most of them do not change in between.
 
     Args:
-        families: in the order of the text.
+        families: the families, in output order.
         samples: see `Samples`.
     """
 
@@ -163,7 +163,7 @@ class Exposition:
         self._written: dict[str, _Written] = {}
 
     def text(self, documents: Iterable[Seen]) -> bytes:
-        """All families of all pipelines."""
+        """Return the text of all families of all pipelines."""
         written = [self._of(seen) for seen in documents]
         self._written = {each.seen.status.name: each for each in written}
         parts = []

@@ -1,7 +1,7 @@
-"""The status document of a run, `status.json`: frozen values, and their JSON.
+"""The status document of a run, `status.json`: frozen values and their JSON.
 
-Times ending in `_s` are seconds since 1970 (UTC), other `_s` are lengths in seconds. Whoever changes what a field means
-raises VERSION; a field that is added does not, and readers overlook fields that they do not know.
+Times ending in `_s` are seconds since 1970 (UTC), durations ending in `_s` are seconds. A change of a field's meaning
+increments VERSION; an added field does not, as readers ignore unknown fields.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from cdc.printed import printed_field
 from cdc.progress import ChangeCounts
 
 VERSION = 1
-"""Of the document."""
+"""Version of the document's format."""
 
 State = Literal["starting", "running", "stopping", "ended", "failed"]
 PHASES = ("schema", "dispatch", "read", "decode", "transform", "prepare", "decide", "commit")
-"""Where the seconds of a batch go, in order. `schema`: schema changes carried out in the sink; `dispatch`: what lies
-between the tasks of a batch and its slowest one; `read` to `prepare`: that task; `decide` and `commit`: the driver."""
+"""Phases of a batch, in order. `schema`: applying schema changes to the sink; `dispatch`: the time of the batch's tasks
+outside the slowest one; `read` to `prepare`: that task; `decide` and `commit`: the driver."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class TableStatus:
-    """A table of the sink, or of the source: what was written to it, or read of it, by this run."""
+    """A table of the sink or the source: what this run has written to it or read from it."""
 
     table: str
     written: ChangeCounts = ChangeCounts()
@@ -60,7 +60,7 @@ class TableStatus:
 
 @dataclass(frozen=True)
 class Batch:
-    """One committed batch. `phases` has a number of seconds for some of PHASES."""
+    """One committed batch. `phases` has the seconds of some of PHASES."""
 
     batch: int
     committed_s: float
@@ -73,7 +73,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Point:
-    """The run at one time, for plots: seconds behind, changes read and written per second."""
+    """The run at one moment, for plots: lag in seconds, changes read and written per second."""
 
     at_s: float
     lag_s: float | None
@@ -83,7 +83,7 @@ class Point:
 
 @dataclass(frozen=True)
 class SchemaEvent:
-    """A schema change of a sink table and what became of it: `applied`, `held-back`, `refused` or `failed`."""
+    """A schema change of a sink table with its outcome: `applied`, `held-back`, `refused` or `failed`."""
 
     at_s: float
     batch: int
@@ -94,7 +94,7 @@ class SchemaEvent:
 
 @dataclass(frozen=True)
 class SchemaTotals:
-    """Schema changes of this run by what became of them. `behavior` is the policy of the pipeline."""
+    """Schema changes of this run by outcome. `behavior` is the pipeline's policy."""
 
     behavior: str = ""
     applied: int = 0
@@ -105,7 +105,7 @@ class SchemaTotals:
 
 @dataclass(frozen=True)
 class Error:
-    """The error that stopped a run, or made it begin a batch again."""
+    """An error that stopped a run, or made it restart a batch."""
 
     at_s: float
     kind: str
@@ -117,7 +117,7 @@ class Error:
 
 @dataclass(frozen=True)
 class SourceNotice:
-    """Something that the source has met and people should know."""
+    """A notice of the source for people."""
 
     at_s: float
     text: str
@@ -125,12 +125,12 @@ class SourceNotice:
 
 @dataclass(frozen=True)
 class SinkLag:
-    """The distance of the sink from the source; None where nobody knows.
+    """The lag of the sink behind the source; None where unknown.
 
     Attributes:
-        seconds: age of the oldest change that is not in the sink as far as it is known; 0 when nothing waits.
+        seconds: age of the oldest change that is not in the sink, as far as known; 0 when there is none.
         bytes, transactions: from the last batch to the end of the source's log.
-        last_batch_s: age of the newest change of the last batch when that was committed.
+        last_batch_s: age of the last batch's newest change when the batch was committed.
     """
 
     seconds: float | None = None
@@ -141,19 +141,18 @@ class SinkLag:
 
 @dataclass(frozen=True)
 class StatusDocument:
-    """All of it. What is of `this run` begins at 0 with each start; rings and `restarts` go on over starts.
+    """The whole document. Figures of `this run` start at 0 with each run; rings and `restarts` continue across runs.
 
     Attributes:
-        pipeline: the id of the state directory. name: of the pipeline.
-        updated_s: when something of it changed last.
+        pipeline: the id of the state directory. name: the pipeline's name.
+        updated_s: when it last changed.
         position: the source's offset after the last committed batch.
-        counts: what was changed or left out on purpose, by reason, in this run.
-        dead_letters: rows of this run that went to the dead letters.
-        restarts: starts after a failure or a crash, and starts of the query after a lost process.
+        counts: values and rows changed or skipped on purpose in this run, by reason.
+        dead_letters: rows written to dead letters in this run.
+        restarts: starts after a failure or a crash, and restarts of the query after a lost process.
         batches_total, totals, tables: this run. batches, points, schema_changes, errors, notices: rings, oldest first.
         note: what the run waits for.
-        sources, sinks: how many tables are known on either side (`tables` has both, by name).
-        paused, resumed: source tables that get nothing into the sink: until they are resumed; until their copy begins.
+        paused, resumed: source tables that are skipped, until they are resumed or until their copy begins.
     """
 
     pipeline: str
@@ -212,7 +211,7 @@ def to_json(status: StatusDocument) -> bytes:
     """The document as JSON, one line."""
     try:
         return _adapter().dump_json(status)
-    except PydanticSerializationError:  # names of files may hold bytes that are no UTF-8
+    except PydanticSerializationError:  # names of files may have bytes that are not UTF-8
         return json.dumps(printed_field(to_object(status))).encode()
 
 
@@ -222,8 +221,8 @@ def to_object(status: StatusDocument) -> dict[str, Any]:
 
 
 def from_json(data: bytes, where: str = "") -> StatusDocument:
-    """The document that `to_json` wrote. Raises StateError when it is damaged or of a newer version."""
-    hint = "remove the file: it is for people only, and the next run rewrites it"
+    """Read the document that `to_json` wrote. Raises StateError when it is damaged or of a newer version."""
+    hint = "remove the file: it is only informational, and the next run rewrites it"
     try:
         version = _version().validate_json(data).version
         if version > VERSION:

@@ -1,15 +1,15 @@
-"""Notifications about a pipeline, from one look at it to the next. Pure; `cdc.status.notify` sends.
+"""Derives notifications about a pipeline from successive observations. Pure; `cdc.status.notify` sends them.
 
 | event | when |
 |---|---|
 | failing | it needs attention (`cdc.serve.attention`); under `cdc run`, its run has failed |
-| recovered | it needs none any more, and was not stopped by hand; or its lag is below the limit again |
+| recovered | it no longer needs attention, and was not stopped by hand; or its lag is below the limit again |
 | schema-change | a schema change was held back, refused by the sink, or failed |
-| dead-letters | rows went to the dead letters: at once, then summed up over the repeat interval |
-| lag | it has been behind by more than the limit in two looks, one after the other |
+| dead-letters | rows were written to dead letters: at once, then summed up over the repeat interval |
+| lag | its lag was above the limit in two successive observations |
 
-`failing` and `lag` are told again after the repeat interval while they last. What was there at the first look of all,
-as schema changes of earlier runs, is not told.
+`failing` and `lag` are repeated after the repeat interval while they last. Anything present in the first observation,
+such as schema changes of earlier runs, is not notified.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from cdc.status.model import Error, SchemaEvent
 
 NOT_APPLIED = ("held-back", "refused", "failed")
 _SUMMED_UP_S = 3600.0
-"""Dead letters, where the repeat interval is 0."""
+"""Interval for dead letters where the repeat interval is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A pipeline at one moment.
+    """An observation of a pipeline.
 
     Attributes:
-        attention: why it needs a person, empty when it does not. stopped: it was stopped by hand.
-        error: the last one, where it needs attention.
-        run_s: when its run began, as `dead_letters` is of one run.
+        attention: why it needs attention, empty when it does not. stopped: it was stopped by hand.
+        error: the last error, if it needs attention.
+        run_s: when its run began, as `dead_letters` counts those of one run.
         changes: the last schema changes with their outcomes, oldest first.
     """
 
@@ -50,7 +50,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One thing to tell. `text` is a sentence or two for people; holds no secret."""
+    """A notification. `text` is a sentence or two for people, without secrets."""
 
     event: str
     pipeline: str
@@ -59,18 +59,18 @@ class Notification:
     error: Error | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object for programs: `event`, `pipeline`, `text`, `time`, and `error` with its hint or null."""
+        """Return a JSON object for programs: `event`, `pipeline`, `text`, `time`, and `error` with its hint or null."""
         time = datetime.fromtimestamp(self.at_s, UTC).isoformat(timespec="seconds")
         error = None if self.error is None else asdict(self.error)
         return {"event": self.event, "pipeline": self.pipeline, "text": self.text, "time": time, "error": error}
 
 
 class Watched:
-    """The observations and notifications of one pipeline so far. One thread.
+    """The state of notifications for one pipeline. One thread.
 
     Args:
-        events: those that are wanted.
-        lag_s: the limit. repeat_s: after how long what goes on is told again; 0 for never.
+        events: the events to notify about.
+        lag_s: the limit of the lag. repeat_s: interval for repeating lasting events; 0 for never.
     """
 
     def __init__(self, events: frozenset[str], lag_s: float, repeat_s: float) -> None:
@@ -81,7 +81,7 @@ class Watched:
         self._dead = 0
 
     def look(self, now: Look, at_s: float) -> list[Notification]:
-        """The notifications that are due after this look."""
+        """Return the notifications due after this observation."""
         found = [*self._failing(now, at_s), *self._changes(now), *self._dead_letters(now, at_s), *self._lag(now, at_s)]
         self._before = now
         return [
@@ -102,7 +102,7 @@ class Watched:
             if self._claim_send("failing", at_s, self._repeat_s):
                 yield "failing", f"needs attention: {now.attention}{_described(now.error)}"
         elif self._sent_s.pop("failing", None) is not None and not now.stopped:
-            yield "recovered", "runs as it should again"
+            yield "recovered", "runs normally again"
 
     def _changes(self, now: Look) -> Iterator[tuple[str, str]]:
         before = self._before
@@ -123,7 +123,7 @@ class Watched:
             return
         self._dead += now.dead_letters - (before.dead_letters if before.run_s == now.run_s else 0)
         if self._dead > 0 and self._claim_send("dead-letters", at_s, self._repeat_s or _SUMMED_UP_S):
-            yield "dead-letters", f"{self._dead:,} row{'' if self._dead == 1 else 's'} went to the dead letters"
+            yield "dead-letters", f"{self._dead:,} row{'' if self._dead == 1 else 's'} written to dead letters"
             self._dead = 0
 
     def _lag(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:

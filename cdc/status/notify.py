@@ -1,4 +1,4 @@
-"""Sends notifications: to a webhook, or by running a command. Threads of their own, so that nothing waits for it.
+"""Sends notifications to a webhook or by running a command, in separate threads so that nothing waits for it.
 
 | webhook | body |
 |---|---|
@@ -31,11 +31,11 @@ from cdc.spec.notify import NotifyOptions, events_of
 from cdc.status.notifications import Look, Notification, Watched
 
 LONGEST = 3_000
-"""Characters of a text: Slack and Teams cut or refuse longer ones."""
+"""Maximum characters of a text: Slack and Teams cut or refuse longer ones."""
 TIMEOUT_S = 10.0
 COMMAND_S = 30.0
 PAUSES_S = (1.0, 5.0, 30.0)
-"""Between tries of a webhook that does not answer, or says that it cannot now (408, 429, 5xx)."""
+"""Pauses before retries of a webhook that does not respond or returns a transient error (408, 429, 5xx)."""
 _WAITING = 100
 _TEAMS = (".webhook.office.com", ".logic.azure.com", ".powerplatform.com")
 _LATER = (408, 425, 429)
@@ -43,7 +43,7 @@ _LATER = (408, 425, 429)
 
 @dataclass(frozen=True, slots=True)
 class NotificationTarget:
-    """The receiver of notifications of a pipeline, or of all, and the events that it wants."""
+    """The receiver of notifications of one or all pipelines, and its events."""
 
     webhook: str = field(default="", repr=False)
     command: str = ""
@@ -53,7 +53,7 @@ class NotificationTarget:
 
     @classmethod
     def of(cls, options: NotifyOptions) -> NotificationTarget | None:
-        """The receivers that a file names; None when it names none."""
+        """Return the receivers named in a file, None without any."""
         if options.notify_webhook is None and options.notify_command is None:
             return None
         webhook = options.notify_webhook.get_secret_value() if options.notify_webhook is not None else ""
@@ -62,11 +62,11 @@ class NotificationTarget:
 
 
 class Notifier:
-    """Looks at pipelines, and sends what is to be told of them. `look` is called by one thread.
+    """Observes pipelines and sends their notifications. `look` is called by one thread.
 
     Args:
-        warn: gets a line for each notification that could not be sent; holds no secret.
-        pauses_s: between tries of a webhook.
+        warn: called with a line, without secrets, for each notification that could not be sent.
+        pauses_s: pauses before retries of a webhook.
     """
 
     def __init__(self, warn: Callable[[str], None], pauses_s: tuple[float, ...] = PAUSES_S) -> None:
@@ -76,7 +76,7 @@ class Notifier:
         self._senders: dict[tuple[str, str], _ReceiverThread] = {}
 
     def look(self, now: Look, target: NotificationTarget, at_s: float) -> None:
-        """One look at a pipeline for one target. Never waits."""
+        """Process an observation of a pipeline for one target. Never blocks."""
         key = (now.name, target)
         if key not in self._watched:
             self._watched[key] = Watched(target.events, target.lag_s, target.repeat_s)
@@ -85,11 +85,11 @@ class Notifier:
                 sender.put(each)
 
     def forget(self, names: set[str]) -> None:
-        """Keep what is known of these pipelines alone."""
+        """Drop the state of all pipelines except these."""
         self._watched = {key: watched for key, watched in self._watched.items() if key[0] in names}
 
     def close(self, wait_s: float = 15.0) -> None:
-        """Send what waits, for so long at most."""
+        """Send pending notifications, for at most `wait_s`."""
         self._ending.set()
         until_s = time.monotonic() + wait_s
         for sender in self._senders.values():
@@ -108,7 +108,7 @@ class Notifier:
                 yield self._senders[key]
 
     def _post(self, webhook: str, notification: Notification) -> str:
-        """Send with a few tries; why it was not taken, empty when it was."""
+        """Send with a few retries; return the error, empty for none."""
         body = json.dumps(body_for(webhook, notification)).encode()
         for pause_s in (*self._pauses_s, None):
             wrong, later = _try_post(webhook, body)
@@ -118,7 +118,7 @@ class Notifier:
 
 
 class _ReceiverThread:
-    """A thread that sends to one receiver, in order: one that is away or hangs is no matter of the others."""
+    """A thread that sends to one receiver, in order, so that an unavailable receiver does not affect others."""
 
     def __init__(self, send: Callable[[Notification], str], warn: Callable[[str], None]) -> None:
         self._send, self._warn = send, warn
@@ -127,28 +127,28 @@ class _ReceiverThread:
         self._thread.start()
 
     def put(self, notification: Notification) -> None:
-        """Send it when its turn comes. Never waits."""
+        """Queue a notification. Never blocks."""
         if self._waiting.qsize() >= _WAITING:
             self._warn(f"a notification is lost, as {_WAITING} others wait to be sent: {notification.text}")
         else:
             self._waiting.put(notification)
 
     def end(self) -> None:
-        """End once what waits is sent."""
+        """End the thread once pending notifications are sent."""
         self._waiting.put(None)
 
     def join(self, wait_s: float) -> None:
-        """Wait for the end, so long at most."""
+        """Wait for the end of the thread, at most `wait_s`."""
         self._thread.join(wait_s)
 
     def _work(self) -> None:
         while (notification := self._waiting.get()) is not None:
             if wrong := self._send(notification):
-                self._warn(f"a notification is not sent: {wrong}: {notification.text}")
+                self._warn(f"a notification could not be sent: {wrong}: {notification.text}")
 
 
 def body_for(webhook: str, notification: Notification) -> dict[str, Any]:
-    """The body for a webhook, by its host."""
+    """Return the request body for a webhook, by its host."""
     host, text = urlsplit(webhook).hostname or "", printed(notification.text, longest=LONGEST)
     if host == "hooks.slack.com":
         return {"text": text}
@@ -163,16 +163,16 @@ def body_for(webhook: str, notification: Notification) -> dict[str, Any]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Another address is not the one that was named."""
+    """Refuses redirects: they lead to another address than the configured one."""
 
     def redirect_request(self, *args: Any) -> None:
-        """No request: a redirect is an error."""
+        """Return None, which makes a redirect an error."""
         return
 
 
 def _try_post(webhook: str, body: bytes) -> tuple[str, bool]:
-    """Why the webhook did not take it, empty when it did, and whether another try may help. Names the host alone: the
-    rest of the address is a secret."""
+    """Return the error, empty for none, and whether a retry may help. Names only the host: the rest of the address is
+    secret."""
     request = urllib.request.Request(webhook, body, {"content-type": "application/json", "user-agent": "cdc"})
     host = urlsplit(webhook).hostname
     try:
@@ -189,9 +189,9 @@ def _try_post(webhook: str, body: bytes) -> tuple[str, bool]:
 
 
 def run_command(command: str, notification: Notification, longest_s: float = COMMAND_S) -> str:
-    """Run a command with the notification as its standard input; why it failed, empty when it did not.
+    """Run a command with the notification as its standard input; return the error, empty for none.
 
-    One that takes too long is ended with all that it has started.
+    A command that takes too long is killed with all its child processes.
     """
     fields = notification.to_json()
     about = {f"CDC_NOTIFY_{name.upper()}": str(fields[name]) for name in ("event", "pipeline", "text", "time")}

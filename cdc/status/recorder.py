@@ -1,4 +1,4 @@
-"""From what a run meets to its status document. Driver, one thread; nothing is written here."""
+"""Builds the status document of a run from its events. Driver, one thread; writes nothing."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _HELD, _REFUSED = "held-back ", "refused-by-sink "
 
 
 class Recorder:
-    """Takes in what happens, and gives the document as of now.
+    """Collects events, and returns the current document.
 
     Args:
-        first: who the run is; its rings and its `restarts` are those of the run before.
+        first: the initial document; its rings and `restarts` are those of the last run.
         clock: seconds since 1970.
     """
 
@@ -54,7 +54,7 @@ class Recorder:
         self._caught_up_s = 0.0
 
     def batch(self, report: BatchReport) -> None:
-        """A batch is committed."""
+        """Record a committed batch."""
         if report.lag_s is not None:
             self._newest_s = report.committed_s - report.lag_s
         written = {str(table): totals for table, totals in report.tables.items()}
@@ -87,23 +87,23 @@ class Recorder:
         )
 
     def set_copies(self, tables: Sequence[TableProgress]) -> None:
-        """How far copies are."""
+        """Set the progress of copies."""
         for each in tables:
             copy, name = _copy(each), str(each.table)
             if self._table(name).copy != copy:
                 self._tables[name] = replace(self._table(name), copy=copy)
 
     def set_paused_tables(self, pauses: PausedTables) -> None:
-        """The tables that are paused or resumed."""
+        """Set the paused and resumed tables."""
         paused, resumed = (tuple(sorted(map(str, tables))) for tables in (pauses.paused, pauses.resumed))
         self._status = replace(self._status, paused=paused, resumed=resumed)
 
     def notice(self, text: str) -> None:
-        """The source has met something."""
+        """Record a notice of the source."""
         self._notices.append(SourceNotice(self._now(), text))
 
     def error(self, error: BaseException) -> None:
-        """Something stopped the run, or a batch that begins again."""
+        """Record an error that stopped the run, or a batch that is restarted."""
         if isinstance(error, ChangeRefused):
             schema = self._status.schema
             self._status = replace(self._status, schema=replace(schema, failed=schema.failed + 1))
@@ -114,18 +114,18 @@ class Recorder:
         self._errors.append(shown_error(error, self._now()))
 
     def note_restart(self) -> None:
-        """The run has begun a batch again, after the loss of a process."""
+        """Record that the run restarts a batch after the loss of a process."""
         self._status = replace(self._status, restarts=self._status.restarts + 1)
 
     def state(self, state: State) -> None:
-        """The present state of the run."""
+        """Set the current state of the run."""
         if state in ("ended", "failed"):
             self._read.clear()
             self._written.clear()
         self._status = replace(self._status, state=state)
 
     def status(self, seen: ProgressTotals, running: int | None) -> StatusDocument:
-        """The document as of now; equal to the one before, but for `updated_s`, when nothing has changed."""
+        """Return the current document; when nothing has changed, it differs from the last one only in `updated_s`."""
         now_s = self._now()
         read, written = self._read.now(), self._written.now()
         self._rate(read, written)
@@ -152,7 +152,7 @@ class Recorder:
 
     @property
     def busy(self) -> bool:
-        """Whether the document changes by itself: rates go down, the lag grows."""
+        """Whether the document changes with time alone: rates fall, the lag grows."""
         return bool(self._moving) or self._status.running_batch is not None or bool(self._status.lag.seconds)
 
     def _now(self) -> float:
@@ -170,8 +170,8 @@ class Recorder:
         self._moving = moving
 
     def _lag(self, seen: ProgressTotals, running: int | None, now_s: float) -> SinkLag:
-        """The lag of the sink, 0 unless a batch runs or bytes wait: the age of the newest committed change, or the time
-        since nothing waited last."""
+        """Return the lag of the sink: 0 unless a batch is running or bytes are waiting, otherwise the age of the newest
+        committed change, or the time since it last was 0."""
         last = None if seen.lag_s is None else round(max(0.0, seen.lag_s), 3)
         seconds: float | None = None
         if running is None and not seen.lag_bytes:
@@ -182,7 +182,7 @@ class Recorder:
         return SinkLag(seconds, seen.lag_bytes, seen.lag_transactions, last)
 
     def _point(self, point: Point) -> None:
-        """Add to the plots, once in a while; a stretch of equal points is its two ends."""
+        """Add a point to the plots, every POINT_S; a run of equal points is reduced to its two ends."""
         points = self._points
         ended = self._status.state in ("ended", "failed")
         if points and point.at_s - points[-1].at_s < (0.001 if ended else POINT_S):
@@ -215,7 +215,7 @@ class Recorder:
 
 
 def shown_error(error: BaseException, at_s: float) -> Error:
-    """An error as it is shown; one that nobody foresaw by its class and text."""
+    """Convert an error for display; an unexpected one is shown with its class and text."""
     if isinstance(error, CdcError):
         return Error(at_s, error.class_name, error.message, error.where, error.hint, error.retryable)
     return Error(at_s, type(error).__name__, str(error)[:500], hint="CDC_DEBUG=1 shows where it came from")
@@ -250,7 +250,7 @@ WINDOW_S = 10.0
 
 
 class Rates:
-    """Adds up what came in a window of time. Cheap where little comes: a step per batch and table."""
+    """Computes rates over a time window; the cost is one step per batch and table."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -258,18 +258,18 @@ class Rates:
         self._sums: Counter[str] = Counter()
 
     def add(self, rows: Mapping[str, int]) -> None:
-        """Count rows that came now, by table."""
+        """Add rows that arrive now, by table."""
         if rows:
             self._recent.append((self._clock(), rows))
             self._sums.update(rows)
 
     def clear(self) -> None:
-        """Nothing comes any more."""
+        """Set all rates to 0."""
         self._recent.clear()
         self._sums.clear()
 
     def now(self) -> dict[str, float]:
-        """Rows per second of the tables that had any in the window."""
+        """Return the rows per second of tables with rows in the window."""
         cutoff = self._clock() - WINDOW_S
         while self._recent and self._recent[0][0] < cutoff:
             for table, number in self._recent.popleft()[1].items():

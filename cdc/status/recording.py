@@ -1,6 +1,6 @@
-"""Keeps the status document, the events and whoever wants to see them up to date, from the start of a run to its end.
+"""Updates the status document, the event file and other outlets from the start of a run to its end.
 
-Nothing of it can stop a run: what cannot be written is told once in the log, and tried again.
+None of this can stop a run: an error in writing is logged once, and the write is retried.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from cdc.status.traces import Traces
 
 WRITE_S = 1.0
-"""Seconds between two writes of the file, at least; a large document is written less often still."""
+"""Minimum seconds between two writes of the file; a large document is written less often."""
 _SHARE = 0.02
-"""Of the main thread's time, at most, goes into the document."""
+"""Maximum share of the main thread's time spent on the document."""
 
 
 def first_status(
     root: Path, pipeline: str, *, name: str, source: str, sink: str, file: str, behavior: str, bounded: bool = False
 ) -> StatusDocument:
-    """The document that a run begins with: rings and restarts of the run before, everything else again. Driver."""
+    """Return the initial document of a run, with rings and restarts of the last run. Driver."""
     before, now_s = last_status(root), round(time.time(), 3)
     begun = StatusDocument(
         pipeline, name, source, sink, "starting", os.getpid(), socket.gethostname(), now_s, now_s,
@@ -56,12 +56,12 @@ def first_status(
 
 @dataclass(frozen=True, slots=True)
 class Outlets:
-    """The receivers of news of a run, besides its status document.
+    """Further receivers of a run's status, besides its status document.
 
     Attributes:
-        events: file of events.
-        seen: is given every new document (metrics).
-        traces: batches as traces.
+        events: the event file.
+        seen: called with every new document (metrics).
+        traces: traces of batches.
     """
 
     events: EventFile | None = None
@@ -70,15 +70,15 @@ class Outlets:
 
 
 class Recording:
-    """One run's; a context manager around it. Driver, the main thread of the run, or that of `ticking`.
+    """Records the status of one run; a context manager around it. Driver, the run's main thread or that of `ticking`.
 
     Args:
-        first: what `first_status` gave.
+        first: the result of `first_status`.
         root: the state directory.
-        progress: what the run did so far.
-        warn: writes a line of warning to the log.
-        outlets: who else is told.
-        pauses: tables that are paused.
+        progress: the figures of the run.
+        warn: writes a warning to the log.
+        outlets: further receivers.
+        pauses: returns the paused tables.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Recording:
         self._warned: set[str] = set()
         self._history = HistoryFile(root)
         self.status = first
-        """The document as it was written last."""
+        """The last written document."""
 
     def __enter__(self) -> Recording:
         first = self.status
@@ -120,12 +120,12 @@ class Recording:
             self._outlets.traces.close()
 
     def state(self, state: State) -> None:
-        """The present state of the run."""
+        """Set the current state of the run."""
         self._recorder.state(state)
         self._dirty = True
 
     def batch(self, report: BatchReport) -> None:
-        """A batch is committed."""
+        """Record a committed batch."""
         self._recorder.batch(report)
         self._dirty = True
         if self._outlets.traces is not None and (report.rows or report.tables):
@@ -138,7 +138,7 @@ class Recording:
             )  # fmt: skip
 
     def set_copies(self, tables: Sequence[TableProgress]) -> None:
-        """How far copies are."""
+        """Set the progress of copies."""
         if not tables:
             return
         self._recorder.set_copies(tables)
@@ -152,13 +152,13 @@ class Recording:
             self._copies[name] = each.state
 
     def notice(self, text: str) -> None:
-        """The source has met something."""
+        """Record a notice of the source."""
         self._recorder.notice(text)
         self._record_event("notice", text=text)
         self._dirty = True
 
     def error(self, error: BaseException) -> None:
-        """Something stopped the run, or a batch that begins again."""
+        """Record an error that stopped the run, or a batch that is restarted."""
         self._recorder.error(error)
         if self._outlets.traces is not None:
             self._outlets.traces.record_failure(error, self._progress.running, time.time())
@@ -168,12 +168,12 @@ class Recording:
         self._dirty = True
 
     def note_restart(self, error: BaseException) -> None:
-        """The run begins a batch again, after the loss of a process."""
+        """Record that the run restarts a batch after the loss of a process."""
         self.error(error)
         self._recorder.note_restart()
 
     def tick(self, *, at_once: bool = False) -> None:
-        """Write the document when something is new and the time has come. Called several times a second."""
+        """Write the document when something is new and it is due. Called several times per second."""
         now = self._clock()
         if now < self._next_s and not at_once:
             return
@@ -190,7 +190,7 @@ class Recording:
         self._next_s = now + max(WRITE_S, took / _SHARE)
 
     def ticking(self, every_s: float = WRITE_S) -> AbstractContextManager[None]:
-        """A thread that calls `tick` while the block runs: there the run's own waits, for a server or for kernels."""
+        """Call `tick` in a thread while the block runs, as the run's thread waits for a server or for kernels there."""
         return repeatedly(lambda _: self.tick(), every_s, "status")
 
     def _look_at_pauses(self) -> None:
@@ -235,4 +235,4 @@ class Recording:
         except StateError as error:
             if str(error) not in self._warned:
                 self._warned.add(str(error))
-                self._warn(f"the run goes on, but what it does is not shown: {error}")
+                self._warn(f"the run continues, but its status cannot be updated: {error}")

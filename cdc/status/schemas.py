@@ -1,4 +1,4 @@
-"""The schemas of a pipeline's sink tables with their history, from its state directory. Any process, without Spark."""
+"""Reads the schema history of a pipeline's sink tables from its state directory. Any process, without Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ColumnView:
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """A table's schema from a batch on; without columns when the table went. Versions count from 1."""
+    """A table's schema from a batch on; without columns when the table was dropped. Versions count from 1."""
 
     version: int
     batch: int
@@ -33,12 +33,12 @@ class SchemaVersion:
 
     @property
     def dropped(self) -> bool:
-        """Whether the table is gone from here on."""
+        """Whether the table was dropped."""
         return not self.columns
 
 
 def schema_history(root: Path) -> Mapping[str, Sequence[SchemaVersion]]:
-    """The versions of each sink table, oldest first. Raises StateError when the log is damaged."""
+    """Return the versions of each sink table, oldest first. Raises StateError when the log is damaged."""
     found: defaultdict[str, list[SchemaVersion]] = defaultdict(list)
     for batch, changed in TableLog(LocalStore(root)).sink_tables():
         for table, schema in changed.items():

@@ -1,4 +1,4 @@
-"""A status document as text for people: `cdc status`."""
+"""Formats a status document for people: `cdc status`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cdc.status.file import Seen
 from cdc.status.model import PHASES, StatusDocument, TableStatus
 
 _SHOWN = 5
-"""The last so many errors, schema changes and notices are shown."""
+"""Number of the last errors, schema changes and notices to show."""
 
 
 def status_text(seen: Seen) -> Iterator[str]:
-    """Lines without a line end."""
+    """Yield the lines, without line ends."""
     status = seen.status
     yield f"{status.name}: {status.source} -> {status.sink}, {seen.state}{_since(seen)}"
     yield f"  lag         {lag_text(status)}"
@@ -47,7 +47,7 @@ def status_text(seen: Seen) -> Iterator[str]:
 
 
 def lag_text(status: StatusDocument) -> str:
-    """`0.3 s, 1.2 MB, 17 transactions behind`; what is not known is left out."""
+    """Format the lag: `0.3 s, 1.2 MB, 17 transactions behind`; omits unknown parts."""
     lag = status.lag
     parts = [] if lag.seconds is None else [f"{lag.seconds:,.1f} s"]
     parts += [] if lag.bytes is None else [size_text(lag.bytes)]
@@ -56,7 +56,7 @@ def lag_text(status: StatusDocument) -> str:
 
 
 def size_text(size: int) -> str:
-    """`0 B`, `512 kB`, `1.5 GB`."""
+    """Format a size: `0 B`, `512 kB`, `1.5 GB`."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:,.1f} {unit}"
@@ -64,12 +64,12 @@ def size_text(size: int) -> str:
 
 
 def phases_text(phases: dict[str, float]) -> str:
-    """`read 1.20, decode 0.31`, in the order of PHASES."""
+    """Format phases, in the order of PHASES: `read 1.20, decode 0.31`."""
     return ", ".join(f"{name} {phases[name]:,.2f}" for name in PHASES if name in phases)
 
 
 def moment(at_s: float) -> str:
-    """`2026-01-31 12:00:00Z`."""
+    """Format a time: `2026-01-31 12:00:00Z`."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
@@ -106,7 +106,7 @@ def _tables(tables: Sequence[TableStatus]) -> Iterator[str]:
 
 
 def copy_text(table: TableStatus) -> str:
-    """How far the copy of a table is; empty when it is not copied."""
+    """Describe the progress of a table's copy; empty without one."""
     copy = table.copy
     if copy is None:
         return ""

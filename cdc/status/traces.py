@@ -1,13 +1,13 @@
-"""Batches as OpenTelemetry traces: a span for each committed batch, and below it one for each phase. Driver.
+"""Exports batches as OpenTelemetry traces: a span per committed batch, and below it one per phase. Driver.
 
     cdc.batch                 from its start to its commit
       cdc.batch.schema ...    the phases of `cdc.status`, one after the other
 
-Phases of a task take turns with every block of rows, so their spans are not when but how long: each is the sum of a
-phase, and they follow each other in the order that a block goes. What no phase has is the gap at the end.
+The phases of a task alternate with every block of rows, so their spans show durations, not times: each is the sum of a
+phase, and they follow each other in processing order. Time outside of all phases is the gap at the end.
 
-Spans wait in a bounded queue and are sent by a thread of their own. A collector that is away or slow costs spans, and
-nothing else: neither a batch nor the end of a run waits for it.
+Spans wait in a bounded queue and are sent by a separate thread. An unavailable or slow collector only loses spans:
+neither a batch nor the end of a run waits for it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Traces:
     """The traces of one run. Driver, one thread.
 
     Args:
-        name: of the pipeline; source, sink: its connectors.
-        endpoint: where to send them; None for what the environment says.
-        warn: is told once when the collector does not answer. Any thread.
-        guest: whether the process is somebody else's, with log settings of his own.
+        name: the pipeline's name; source, sink: its connectors.
+        endpoint: where to send traces; None for the endpoint in the environment.
+        warn: called once when the collector does not respond. Any thread.
+        guest: whether the process belongs to another program, with its own log settings.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Traces:
         guest: bool = False,
     ) -> None:
         if not guest:
-            logging.getLogger(_LIBRARY).setLevel(logging.CRITICAL)  # each failed try is a line otherwise
+            logging.getLogger(_LIBRARY).setLevel(logging.CRITICAL)  # otherwise each failed attempt is a line
         resource = Resource.create({**_service(), "cdc.pipeline": name, "cdc.source": source, "cdc.sink": sink})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(endpoint=None if endpoint is None else _signal_endpoint(endpoint))
-        where = endpoint or "the collector that the environment names"
+        where = endpoint or "the collector in the environment"
         self._provider.add_span_processor(BatchSpanProcessor(_ReportingExporter(exporter, where, warn)))
         self._tracer = self._provider.get_tracer("cdc")
         self._name = name
 
     def batch(self, report: BatchReport) -> None:
-        """A batch is committed."""
+        """Export a committed batch."""
         end = _ns(report.committed_s)
         start = end - _ns(report.duration_s)
         attributes: dict[str, Any] = {
@@ -89,7 +89,7 @@ class Traces:
         span.end(end)
 
     def record_failure(self, error: BaseException, batch: int | None, now_s: float) -> None:
-        """Something stopped the run, or a batch that begins again."""
+        """Export an error that stopped the run, or a batch that is restarted."""
         attributes = {"cdc.pipeline": self._name} | ({} if batch is None else {"cdc.batch": batch})
         span = self._tracer.start_span("cdc.failure", Context(), attributes=attributes, start_time=_ns(now_s))
         span.add_event(
@@ -99,14 +99,14 @@ class Traces:
         span.end(_ns(now_s))
 
     def close(self) -> None:
-        """Send what waits, for `END_S` at most; what takes longer is lost when the process ends."""
+        """Send pending spans, for at most `END_S`; the rest is lost when the process ends."""
         ending = threading.Thread(target=self._provider.shutdown, name="traces-end", daemon=True)
         ending.start()
         ending.join(END_S)
 
 
 class _ReportingExporter(SpanExporter):
-    """Tells once that spans are not taken, and again after some were."""
+    """Warns once when spans are not accepted, and again after some were."""
 
     def __init__(self, exporter: SpanExporter, where: str, warn: Callable[[str], None]) -> None:
         self._exporter, self._where, self._warn, self._lost = exporter, where, warn, False
@@ -114,7 +114,7 @@ class _ReportingExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         result = self._exporter.export(spans)
         if result is not SpanExportResult.SUCCESS and not self._lost:
-            self._warn(f"traces are lost, which stops nothing else: {self._where} does not take them")
+            self._warn(f"traces are lost, without other effects: {self._where} does not accept them")
         self._lost = result is not SpanExportResult.SUCCESS
         return result
 
@@ -126,13 +126,13 @@ class _ReportingExporter(SpanExporter):
 
 
 def _service() -> dict[str, str]:
-    """The service's name, where the environment has none."""
+    """Return the service's name unless the environment has one."""
     named = os.environ.get("OTEL_SERVICE_NAME") or f"{SERVICE_NAME}=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return {} if named else {SERVICE_NAME: "cdc"}
 
 
 def _signal_endpoint(endpoint: str) -> str:
-    """The address of the signal: that of a collector alone gets the usual path."""
+    """Return the endpoint of the signal: the address of a collector without a path gets the usual one."""
     return endpoint.rstrip("/") + _PATH if urlsplit(endpoint).path in ("", "/") else endpoint
 
 

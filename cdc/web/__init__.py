@@ -1,5 +1,5 @@
-"""The web page and the REST API of `cdc serve`: a Starlette application over `cdc.serve.control.Control`.
+"""The web page and the REST API of `cdc serve`: a Starlette application on top of `cdc.serve.control.Control`.
 
-Pages are `templates/`, `static/page.js` and `static/style.css`: templates escape all text, and the script brings a page
-up to date. There is no build step, and nothing is loaded from elsewhere.
+Pages consist of `templates/`, `static/page.js` and `static/style.css`: templates escape all text, and the script
+refreshes pages. There is no build step, and nothing is loaded from other hosts.
 """

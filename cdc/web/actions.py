@@ -1,4 +1,4 @@
-"""Actions on a pipeline, from the page and by the API: one table for both."""
+"""Actions on a pipeline, common to the page and the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdc.web.verifying import Verifications
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The object that carries out requests."""
+    """The objects that execute requests."""
 
     control: Control
     verifications: Verifications
@@ -21,7 +21,7 @@ class Desk:
 def _table(name: str, fields: Mapping[str, str]) -> str:
     table = fields.get("table", "").strip()
     if not table:
-        raise BadRequest("no table was named", where=name, hint="name a table of the source: database.table")
+        raise BadRequest("no table was given", where=name, hint="name a table of the source: database.table")
     return table
 
 
@@ -41,22 +41,22 @@ def _resume(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
 
 def _start(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
     desk.control.start(name)
-    return "A run begins."
+    return "A run is starting."
 
 
 def _stop(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
-    return _end(desk, name, "The run ends after its running batch.", drain=False)
+    return _end(desk, name, "The run stops after its running batch.", drain=False)
 
 
 def _drain(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
-    return _end(desk, name, "The run ends once everything that the log holds now is committed.", drain=True)
+    return _end(desk, name, "The run stops once everything up to the current end of the log is committed.", drain=True)
 
 
 def _end(desk: Desk, name: str, answer: str, *, drain: bool) -> str:
-    """Stop a pipeline; the `answer` where it has a run."""
+    """Stop a pipeline; return `answer` if it has a run."""
     runs = desk.control.pipeline(name).state in RUNNING
     desk.control.stop(name, drain=drain)
-    return answer if runs else "No run begins until it is started."
+    return answer if runs else "No run will begin until it is started."
 
 
 def _savepoint(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
@@ -69,19 +69,19 @@ def _verify(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
 
 
 Act = Callable[[Desk, str, Mapping[str, str]], str]
-"""Does it, and says so in a sentence. Raises CdcError."""
+"""Executes an action and returns a message. Raises CdcError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """The effect of a POST. `fields` are the names that its object may have, `text` is for people."""
+    """An action of a POST. `fields` are the allowed members of its object, `text` is for people."""
 
     act: Act
     text: str
     fields: tuple[str, ...] = ()
 
     def carry_out(self, desk: Desk, name: str, fields: Mapping[str, str]) -> str:
-        """Do it to a pipeline; a sentence about it. Raises CdcError, BadRequest for fields that it has not."""
+        """Execute the action on a pipeline and return a message. Raises CdcError, BadRequest for unknown fields."""
         for field in fields:
             if field not in self.fields:
                 hint = f"there are: {', '.join(self.fields)}" if self.fields else "this action has none"
@@ -90,19 +90,19 @@ class Action:
 
 
 ACTIONS: Mapping[str, Action] = {
-    "start": Action(_start, "Begin a run now"),
-    "stop": Action(_stop, "End the run after its batch"),
-    "drain": Action(_drain, "End it once all that the log holds now is committed"),
-    "savepoint": Action(_savepoint, "Keep a copy of the state"),
+    "start": Action(_start, "Start a run now"),
+    "stop": Action(_stop, "Stop the run after its batch"),
+    "drain": Action(_drain, "Stop the run once everything up to the current end of the log is committed"),
+    "savepoint": Action(_savepoint, "Make a copy of the state"),
     "resync": Action(_resync, "Re-snapshot a table", ("table",)),
-    "pause": Action(_pause, "Leave a table as it is in the sink", ("table",)),
-    "resume": Action(_resume, "Re-snapshot a paused table, and go on with it", ("table",)),
-    "verify": Action(_verify, "Compare its sink with its source, beside everything else; one comparison at a time"),
+    "pause": Action(_pause, "Skip a table; the sink's table stays as it is", ("table",)),
+    "resume": Action(_resume, "Re-snapshot a paused table, and process it again", ("table",)),
+    "verify": Action(_verify, "Compare its sink with its source, in the background; one comparison at a time"),
 }
 
 
 def act_on_several(desk: Desk, what: str, names: Sequence[str]) -> str:
-    """Do something to each of these pipelines; a sentence about all, with why some refused."""
+    """Execute an action on several pipelines; return one message, with the reasons of refusals."""
     if not names:
         raise BadRequest("no pipeline is chosen", hint="choose some in the list first")
     done, refused = 0, list[str]()

@@ -2,15 +2,15 @@
 
 | request | answer |
 |---|---|
-| GET /api/v1/pipelines | all pipelines in short |
-| GET /api/v1/pipelines/NAME | one with its options, runs and status document, without the lists below |
+| GET /api/v1/pipelines | summaries of all pipelines |
+| GET /api/v1/pipelines/NAME | one pipeline with its options, runs and status document, without the lists below |
 | GET /api/v1/pipelines/NAME/tables?q=&page=&size= | its tables |
 | GET /api/v1/pipelines/NAME/batches | its last batches with their phases, and points for plots |
 | GET /api/v1/pipelines/NAME/schemas?table= | schemas of the sink's tables, with their versions |
 | GET /api/v1/pipelines/NAME/errors | its last errors with hints, and schema changes that were not applied |
-| GET /api/v1/pipelines/NAME/plan | what a run would begin with, as text; connects to source and sink |
+| GET /api/v1/pipelines/NAME/plan | the plan of a run, as text; connects to source and sink |
 | GET /api/v1/pipelines/NAME/log?last= | lines of its log |
-| GET /api/v1/pipelines/NAME/verify | the last comparison with the source that was asked for here |
+| GET /api/v1/pipelines/NAME/verify | the last comparison with the source requested here |
 | POST /api/v1/pipelines/NAME/ACTION | start, stop, drain, savepoint, verify; resync, pause, resume of `{"table": T}` |
 """
 
@@ -40,13 +40,13 @@ _BY_PART = {each.part: each for each in ENDPOINTS}
 
 
 class Api:
-    """The handlers; each raises CdcError, which the application makes into an answer."""
+    """The request handlers; each may raise CdcError, which the application turns into a response."""
 
     def __init__(self, desk: Desk, views: Views) -> None:
         self._desk, self._views = desk, views
 
     def routes(self) -> list[Route]:
-        """Where they are."""
+        """Return the routes."""
         one = BASE + "/{name}"
         reading = {
             "tables": self.tables, "batches": self.batches, "schemas": self.schemas, "errors": self.errors,
@@ -61,16 +61,16 @@ class Api:
         ]
 
     def pipelines(self, request: Request) -> Response:
-        """All in short."""
+        """Return summaries of all pipelines."""
         read_query(request, ())
         return JSONResponse({"pipelines": [summary(shown) for shown in self._views.all()]})
 
     def pipeline(self, request: Request) -> Response:
-        """One of them."""
+        """Return one pipeline."""
         return JSONResponse(details(self._one(request, "")[0]))
 
     def tables(self, request: Request) -> Response:
-        """A page of its tables."""
+        """Return a page of its tables."""
         of, parameters = self._one(request, "tables")
         query = str(parameters["q"]).casefold()
         found = [table for table in _document(of).get("tables", []) if query in table["table"].casefold()]
@@ -79,12 +79,12 @@ class Api:
         return JSONResponse({"total": len(found), "page": number, "size": size, "tables": shown})
 
     def batches(self, request: Request) -> Response:
-        """Its last batches, and points."""
+        """Return its last batches, and points for plots."""
         document = _document(self._one(request, "batches")[0])
         return JSONResponse({name: document.get(name, []) for name in ("batches", "points")})
 
     def schemas(self, request: Request) -> Response:
-        """The sink's tables with their versions."""
+        """Return the sink's tables with their schema versions."""
         shown, parameters = self._one(request, "schemas")
         history, chosen = schema_history(Path(shown.view.state_dir)), parameters["table"]
         tables = {
@@ -95,41 +95,41 @@ class Api:
         return JSONResponse({"tables": tables})
 
     def errors(self, request: Request) -> Response:
-        """Its last errors, newest first, and the schema changes that were not applied."""
+        """Return its last errors, newest first, and the schema changes that were not applied."""
         shown, _ = self._one(request, "errors")
         changes = [each for each in _document(shown).get("schema_changes", []) if each["outcome"] != "applied"]
         return JSONResponse({"errors": [asdict(error) for error in shown.errors], "schema_changes": changes})
 
     def plan(self, request: Request) -> Response:
-        """The plan of the pipeline's next run."""
+        """Return the plan of the pipeline's next run."""
         return JSONResponse({"plan": plan_text(self._one(request, "plan")[0])})
 
     def log(self, request: Request) -> Response:
-        """Lines of its log, oldest first."""
+        """Return lines of its log, oldest first."""
         shown, parameters = self._one(request, "log")
         lines = self._desk.control.log(shown.view.name, int(parameters["last"]))
         return JSONResponse({"log": [asdict(line) for line in lines]})
 
     def verify(self, request: Request) -> Response:
-        """The last comparison of its sink with its source."""
+        """Return the last comparison of its sink with its source."""
         found = self._desk.verifications.of(self._one(request, "verify")[0].view.name)
         return JSONResponse({"verify": None if found is None else asdict(found)})
 
     async def act(self, request: Request) -> Response:
-        """Do something to it."""
+        """Execute an action on it."""
         fields, what = _fields(await request.body()), request.url.path.rpartition("/")[2]
         read_query(request, ())
         message = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name_in(request), fields)
         return JSONResponse({"done": what, "message": message})
 
     def _one(self, request: Request, part: str) -> tuple[Shown, Mapping[str, str | int]]:
-        """The pipeline that is asked about, and the query parameters of the endpoint."""
+        """Return the requested pipeline, and the query parameters of the endpoint."""
         parameters = _BY_PART[part].query(request)
         return self._views.one(name_in(request)), parameters
 
 
 def plan_text(shown: Shown) -> str:
-    """The plan of a pipeline's file as it is now. Connects to source and sink. Raises CdcError."""
+    """Plan a pipeline's current file. Connects to source and sink. Raises CdcError."""
     from cdc.api import Pipeline, load, plan
 
     sink = shown.view.spec.get("sink_name")
@@ -137,7 +137,7 @@ def plan_text(shown: Shown) -> str:
 
 
 def name_in(request: Request) -> str:
-    """The pipeline's name in the path, which is percent-encoded there: it may have slashes."""
+    """Return the pipeline's name in the path, where it is percent-encoded as it may have slashes."""
     return unquote(request.path_params["name"])
 
 
@@ -150,7 +150,7 @@ def _fields(body: bytes) -> Mapping[str, str]:
         return {}
     try:
         fields = json.loads(body)
-        json.dumps(fields, ensure_ascii=False).encode()  # half of a letter is none
+        json.dumps(fields, ensure_ascii=False).encode()  # refuses lone surrogates
     except (ValueError, RecursionError) as error:
         raise BadRequest(
             f"the request is not JSON: {error}", hint='send an object, such as {"table": "shop.orders"}'

@@ -1,4 +1,4 @@
-"""The application: pages, the API, metrics, static files, and the guard in front of all."""
+"""The web application: pages, the API, metrics, static files, and the guard in front of them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from cdc.web.views import Views
 _LOG_LINES: Final = 40
 _MOST_MESSAGES: Final = 100
 _MOST_CHOSEN: Final = 2_000
-"""Fields of a form: the list of pipelines has one for each that is chosen."""
+"""Maximum fields of a form: the list of pipelines has one for each selected pipeline."""
 _STATUS: Final[Mapping[type[CdcError], int]] = {PipelineUnknown: 404, TableUnknown: 404, NotNow: 409, BadRequest: 400}
-"""What an error is answered with; others are 502: the source, the sink or the state said no."""
+"""HTTP status by error; others are 502: the source, the sink or the state refused."""
 
 
 def create_app(control: Control, settings: WebSettings) -> Starlette:
-    """The application over a running server. Raises EngineError when anybody could come in."""
+    """Create the application of a running server. Raises EngineError for settings that would admit anyone."""
     settings.check()
     sessions, views = Logins(settings), Views(control)
     desk = Desk(control, Verifications(control))
@@ -77,7 +77,7 @@ def create_app(control: Control, settings: WebSettings) -> Starlette:
 
 
 class Site:
-    """The handlers of the pages. Those that only read run in a thread each."""
+    """The handlers of the pages. Read-only handlers run in a thread each."""
 
     def __init__(self, desk: Desk, views: Views, settings: WebSettings, sessions: Logins) -> None:
         self._desk, self._views, self._settings, self._sessions = desk, views, settings, sessions
@@ -88,12 +88,12 @@ class Site:
         return Visitor(self._sessions.form_token(session), self._settings.read_only, bool(session))
 
     def overview(self, request: Request) -> Response:
-        """All pipelines."""
+        """Show all pipelines."""
         message = self._messages.pop(request.query_params.get("said", ""), "")
         return _respond_timed(lambda: pages.overview(self._views.all(), self._visitor(request), message))
 
     def detail(self, request: Request) -> Response:
-        """One pipeline."""
+        """Show one pipeline."""
         name, parameters = name_in(request), request.query_params
         written = parameters.get("page", "")
         number = int(written[:6]) if written.isascii() and written.isdigit() else 0
@@ -109,7 +109,7 @@ class Site:
         return _respond_timed(page)
 
     def schemas(self, request: Request) -> Response:
-        """The sink's tables with their history."""
+        """Show the sink's tables with their history."""
         name, parameters, visitor = name_in(request), request.query_params, self._visitor(request)
         history, chosen = schema_history(Path(self._views.one(name).view.state_dir)), parameters.get("table", "")
         if chosen:
@@ -117,13 +117,13 @@ class Site:
         return HTMLResponse(pages.schemas(name, visitor, history, parameters.get("q", "")[:200]))
 
     def plan(self, request: Request) -> Response:
-        """The plan of the pipeline's next run; connects to source and sink, which may take seconds."""
+        """Show the plan of the pipeline's next run; connects to source and sink, which may take seconds."""
         name, visitor = name_in(request), self._visitor(request)
         text = plan_text(self._views.one(name))
         return HTMLResponse(render("plan.html", visitor, [(name, link(name))], name=name, plan=text))
 
     async def act(self, request: Request) -> Response:
-        """Do what a form asks for, and go on to the pipeline's page with a word about it."""
+        """Execute the action of a form, and redirect to the pipeline's page with a message."""
         fields = await self._form(request)
         name, what = name_in(request), fields.get("action", "")
         if what not in ACTIONS:
@@ -132,7 +132,7 @@ class Site:
         return RedirectResponse(f"{link(name)}?said={self._keep_word(message)}", 303)
 
     async def bulk(self, request: Request) -> Response:
-        """Start or stop the pipelines that are chosen in the list, and go back to it with a word about each kind."""
+        """Start or stop the pipelines selected in the list, and redirect back to it with a message."""
         body = await request.body()
         fields = await self._form(request)
         what, names = fields.get("action", ""), _form_values(body).get("name", [])
@@ -142,7 +142,7 @@ class Site:
         return RedirectResponse(f"/?said={self._keep_word(message)}", 303)
 
     def _keep_word(self, message: str) -> str:
-        """Keep a sentence for the page that comes next; what names it in the address."""
+        """Store a message for the next page; return its id for the address."""
         while len(self._messages) > _MOST_MESSAGES:
             del self._messages[next(iter(self._messages))]
         word = secrets.token_urlsafe(9)
@@ -150,7 +150,7 @@ class Site:
         return word
 
     async def login(self, request: Request) -> Response:
-        """Ask for the token, and begin a session when it is right."""
+        """Show the login form, or begin a session when the token is correct."""
         if request.method == "GET":
             return _login_form(same_site_path(request.query_params.get("next", "/")))
         fields = _fields(await request.body())
@@ -173,15 +173,15 @@ class Site:
         return answer
 
     async def _form(self, request: Request) -> dict[str, str]:
-        """A form of ours. Raises NotNow for one that is not."""
+        """Read a form and check its token. Raises NotNow for a form of another session."""
         fields = _fields(await request.body())
         if not hmac.compare_digest(fields.get("csrf", "").encode(), self._visitor(request).form_token.encode()):
             raise NotNow("the form is of an earlier session", hint="load the page again, and send it once more")
         return fields
 
     async def failed(self, request: Request, error: Exception) -> Response:
-        """An error as a page, or as JSON for the API."""
-        assert isinstance(error, CdcError), "the application hands no other here"
+        """Show an error as a page, or as JSON for the API."""
+        assert isinstance(error, CdcError), "registered for this class only"
         name = name_in(request) if "name" in request.path_params else ""
         for_a_server(error, name)
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 502)
@@ -193,20 +193,20 @@ class Site:
 
 
 def _login_form(target: str, wrong: bool = False) -> Response:
-    """The form that asks for the token, and goes on to `target`."""
+    """Return the login form, which redirects to `target`."""
     return HTMLResponse(render("login.html", None, target=target, wrong=wrong), 401 if wrong else 200)
 
 
 def _respond_timed(page: Callable[[], str]) -> Response:
-    """A page with the processor time that it took, in milliseconds: the script fetches costly ones less often."""
+    """Return a page with its CPU time in milliseconds: the script refreshes costly pages less often."""
     begun = time.thread_time()
     text = page()
     return HTMLResponse(text, headers={"Server-Timing": f"page;dur={1000 * (time.thread_time() - begun):.1f}"})
 
 
 async def no_such_address(request: Request, error: Exception) -> Response:
-    """An address or a method that there is not, as a line of text, or as JSON for the API."""
-    assert isinstance(error, HTTPException), "the application hands no other here"
+    """Respond to an unknown address or method with a line of text, or with JSON for the API."""
+    assert isinstance(error, HTTPException), "registered for this class only"
     if request.url.path.startswith(API):
         body = {"type": "BadRequest", "message": error.detail, "where": request.url.path, "hint": "see /openapi.json"}
         return JSONResponse({"error": body}, error.status_code, error.headers)
@@ -214,18 +214,18 @@ async def no_such_address(request: Request, error: Exception) -> Response:
 
 
 def _of_action(fields: Mapping[str, str]) -> Mapping[str, str]:
-    """The fields of a form without those of every form."""
+    """Return the fields of a form without those common to all forms."""
     return {name: value for name, value in fields.items() if name not in ("csrf", "action")}
 
 
 def _fields(body: bytes) -> dict[str, str]:
-    """The fields of a form; of one that comes twice the first counts. Raises BadRequest."""
+    """Parse the fields of a form; the first of duplicates counts. Raises BadRequest."""
     return {name: values[0] for name, values in _form_values(body).items()}
 
 
 def _form_values(body: bytes) -> dict[str, list[str]]:
-    """The fields of a form, each with all of its values. Raises BadRequest for more than the list of pipelines has."""
+    """Parse the fields of a form, each with all its values. Raises BadRequest for too many fields."""
     try:
         return parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MOST_CHOSEN)
     except ValueError as error:
-        raise BadRequest(f"the form cannot be read: {error}", hint="load the page again, and choose less") from error
+        raise BadRequest(f"the form cannot be read: {error}", hint="reload the page, and select fewer") from error

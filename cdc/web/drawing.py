@@ -1,4 +1,4 @@
-"""The geometry of drawings: where lines, bars and marks are. The templates draw them."""
+"""Computes the geometry of drawings: positions of lines, bars and marks. The templates draw them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from cdc.status.model import PHASES, Point
 
 LEFT, RIGHT, TOP, BOTTOM = 52, 634, 8, 132
-"""Where the lines of a plot are."""
+"""Edges of the lines in a plot."""
 EDGES = {"LEFT": LEFT, "RIGHT": RIGHT, "TOP": TOP, "BOTTOM": BOTTOM}
-"""These, by the names that the templates have for them."""
+"""The edges by their names in templates."""
 SPARK_POINTS = 24
 
 Value = Callable[[Point], float | None]
@@ -18,8 +18,8 @@ Value = Callable[[Point], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Lines from a time to now: names and points. The script shows values under the pointer, in `measure`: it knows the
-    scale by the times, by the value at the `top`, and by where the lines are."""
+    """A plot from a time until now: names and points of lines. The script shows the values under the pointer, in
+    `measure`: it derives the scale from the times, the value at the `top`, and the edges."""
 
     name: str
     measure: str
@@ -32,7 +32,7 @@ class Plot:
 
     @property
     def marks(self) -> Iterator[tuple[float, str]]:
-        """Three marks on the left: how far down, and the value there."""
+        """Three marks on the left: vertical position and value."""
         for share in (0.0, 0.5, 1.0):
             yield round(BOTTOM - (BOTTOM - TOP) * share, 1), self.unit(self.top * share)
 
@@ -45,7 +45,7 @@ def plot(
     unit: Callable[[float], str],
     span_s: tuple[float, float],
 ) -> Plot | None:
-    """The plot of the points over a span of time; None where there is none."""
+    """Build the plot of the points over a span of time; None without points."""
     if not points:
         return None
     begin, end = min(span_s[0], points[0].at_s), max(span_s[1], points[-1].at_s, span_s[0] + 60)
@@ -65,7 +65,7 @@ def plot(
 
 
 def _stretches(points: Sequence[Point], value: Value, end: float) -> list[list[tuple[float, float]]]:
-    """Runs of known values; the last one goes on to now."""
+    """Return stretches of known values; the last one is extended until now."""
     found: list[list[tuple[float, float]]] = [[]]
     for point in points:
         number = value(point)
@@ -79,7 +79,7 @@ def _stretches(points: Sequence[Point], value: Value, end: float) -> list[list[t
 
 
 def spark_points(points: Sequence[Point]) -> tuple[int, str]:
-    """Rows written per second as a small line: its width and its points."""
+    """Return the width and the points of a small line of the rows written per second."""
     last = [point.written_per_s for point in points[-SPARK_POINTS:]]
     top = max(last, default=0.0) or 1.0
     places = " ".join([f"{i},{19 - round(17 * rate / top)}" for i, rate in enumerate(last)])
@@ -87,7 +87,7 @@ def spark_points(points: Sequence[Point]) -> tuple[int, str]:
 
 
 def phase_bars(phases: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """The parts of a bar of 200: the name of a phase, where its part begins, and its width."""
+    """Yield the parts of a bar of width 200: name of the phase, position and width."""
     total = sum(phases.values()) or 1.0
     x = 0.0
     for name in PHASES:

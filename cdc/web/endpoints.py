@@ -1,4 +1,4 @@
-"""The addresses of the REST API as data: the router, the check of query parameters and `/openapi.json` come from it."""
+"""The endpoints of the REST API as data: for the router, the check of query parameters and `/openapi.json`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cdc.errors import BadRequest
 
 BASE = "/api/v1/pipelines"
 MOST = 1000
-"""Rows of one answer."""
+"""Maximum rows in one response."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryParameter:
-    """A query parameter: a text where `default` is one, else a whole number from `least` to `most`."""
+    """A query parameter: text if `default` is text, else a whole number from `least` to `most`."""
 
     name: str
     text: str
@@ -25,32 +25,32 @@ class QueryParameter:
     most: int = 999_999_999
 
     def read(self, given: str) -> str | int:
-        """The value of a request. Raises BadRequest."""
+        """Parse the value in a request. Raises BadRequest."""
         if isinstance(self.default, str):
             return given
         if given.isascii() and given.isdigit() and len(given) < 10 and self.least <= int(given) <= self.most:
             return int(given)
         raise BadRequest(
-            f"{given[:50]!r} is no whole number from {self.least} to {self.most}", where=f"query parameter {self.name}",
-            hint=f"leave it out for {self.default}",
+            f"{given[:50]!r} is not a whole number from {self.least} to {self.most}",
+            where=f"query parameter {self.name}", hint=f"omit it for {self.default}",
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A GET below a pipeline's address; `part` is empty for the pipeline itself. `text` says what it answers."""
+    """A GET below a pipeline's address; `part` is empty for the pipeline itself. `text` describes the response."""
 
     part: str
     text: str
     parameters: tuple[QueryParameter, ...] = ()
 
     def query(self, request: Request) -> Mapping[str, str | int]:
-        """The query parameters of a request, all of them. Raises BadRequest for unknown or wrong ones."""
+        """Return all query parameters of a request. Raises BadRequest for unknown or invalid ones."""
         return read_query(request, self.parameters)
 
 
 def read_query(request: Request, parameters: tuple[QueryParameter, ...]) -> Mapping[str, str | int]:
-    """The query parameters of a request, with defaults. Raises BadRequest for unknown, doubled or wrong ones."""
+    """Return the query parameters of a request, with defaults. Raises BadRequest for unknown or invalid ones."""
     known, given = {each.name: each for each in parameters}, request.query_params.multi_items()
     names = [name for name, _ in given]
     for name in names:
@@ -64,7 +64,7 @@ def read_query(request: Request, parameters: tuple[QueryParameter, ...]) -> Mapp
 _PAGE = (
     QueryParameter("q", "Only names that contain this text, in upper or lower case."),
     QueryParameter("page", "Number of the page, from 0.", 0),
-    QueryParameter("size", "Tables of a page.", 100, 1, MOST),
+    QueryParameter("size", "Tables per page.", 100, 1, MOST),
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -76,7 +76,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (QueryParameter("table", "Only this table of the sink."),),
     ),
     Endpoint("errors", "The last errors with hints, and schema changes that were not applied"),
-    Endpoint("plan", "What a run would begin with, as text; connects to source and sink"),
-    Endpoint("log", "The last lines of its log", (QueryParameter("last", "How many lines.", 100, 1, MOST),)),
-    Endpoint("verify", "The last comparison with the source that was asked for here"),
+    Endpoint("plan", "The plan of a run, as text; connects to source and sink"),
+    Endpoint("log", "The last lines of its log", (QueryParameter("last", "Number of lines.", 100, 1, MOST),)),
+    Endpoint("verify", "The last comparison with the source requested here"),
 )  # fmt: skip

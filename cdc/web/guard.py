@@ -1,13 +1,13 @@
-"""Admission of requests, and limits for browsers on our pages. In front of every request.
+"""Checks every request, and restricts what browsers may do on our pages.
 
-| attack | what keeps it out |
+| attack | defence |
 |---|---|
-| somebody else on the network | no listening elsewhere without a token; compared in constant time |
+| others on the network | no listening on other addresses without a token, which is compared in constant time |
 | another site's page sends forms here | a token in every form, bound to the session; a header for the API; the Origin |
-| another site's name leads to this machine | the Host header has to be one of ours |
-| a table's name or an error's text is HTML | everything is escaped, and no script in a page runs |
-| the page in somebody's frame | frame-ancestors 'none' |
-| a body without end | it is read up to a limit, before anything else looks at it |
+| another site's name resolves to this machine | the Host header has to be one of ours |
+| a table's name or an error's text is HTML | everything is escaped, and no inline script runs |
+| the page in another site's frame | frame-ancestors 'none' |
+| an endless body | it is read up to a limit before the request is processed |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_SESSIONS: Final = 1000
 _OPEN: Final = ("/login", "/static/", "/healthz")
 _READING: Final = ("GET", "HEAD")
 MOST_BODY: Final = 65_536
-"""Bytes of a request: forms and the API's objects have a few hundred."""
+"""Maximum bytes of a request body: forms and the API's objects have a few hundred."""
 
 HEADERS: Final = {
     "content-security-policy": (
@@ -52,7 +52,7 @@ HEADERS: Final = {
 
 
 class Logins:
-    """The sessions of logged-in users. One per server; a cookie holds nothing but the number of a session."""
+    """The sessions of logged-in users. One object per server; a cookie only has the session's key."""
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
@@ -61,15 +61,15 @@ class Logins:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name; cookies do not tell ports apart, so it does."""
+        """The cookie's name, with the port, as cookies are shared by all ports."""
         return f"cdc_session_{self._settings.port}"
 
     def right(self, token: str) -> bool:
-        """Whether it is the token, in a time that does not tell how much of it is right."""
+        """Whether the token is correct, compared in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self._settings.token.encode())
 
     def begin(self) -> str:
-        """A new session."""
+        """Create a session and return its key."""
         now = time.monotonic()
         self._ends = {key: end for key, end in list(self._ends.items())[-_MOST_SESSIONS:] if end > now}
         key = secrets.token_urlsafe(32)
@@ -77,19 +77,19 @@ class Logins:
         return key
 
     def end(self, key: str) -> None:
-        """Log out."""
+        """End a session."""
         self._ends.pop(key, None)
 
     def live(self, key: str) -> bool:
-        """Whether it is a session that goes on."""
+        """Whether the session is active."""
         return self._ends.get(key, 0.0) > time.monotonic()
 
     def form_token(self, key: str) -> str:
-        """The token in a form of this session; without a login, of this server."""
+        """Return the form token of a session, or of the server without a login."""
         return hmac.new(self._secret, key.encode(), hashlib.sha256).hexdigest()
 
     def of(self, headers: Headers) -> str:
-        """The session of a request, empty without one."""
+        """Return the session of a request, empty without one."""
         try:
             found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
@@ -98,16 +98,16 @@ class Logins:
 
 
 class Guard:
-    """ASGI middleware: refuses what must not come in, and puts the headers on what goes out.
+    """ASGI middleware that refuses invalid requests and adds headers to responses.
 
-    After it `path` is the path as it was sent: a name in it is percent-encoded, so that a slash is part of the name.
+    It sets `path` to the path as sent: names are percent-encoded, so that a slash can be part of a name.
     """
 
     def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Logins) -> None:
         self._app, self._settings, self._sessions = app, settings, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Process a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -138,7 +138,7 @@ class Guard:
     def _check_request(self, request: Request) -> Response | None:
         headers, path = request.headers, request.url.path
         if not self._settings.knows(headers.get("host", "")):
-            return _refusal(request, 421, "this server is not known by that name (see the option for host names)")
+            return _refusal(request, 421, "this is not a name of the server (see the option for host names)")
         writes = request.method not in _READING
         origin = headers.get("origin")
         if writes and origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
@@ -152,7 +152,7 @@ class Guard:
         if writes and path.startswith(API) and not bearer and API_HEADER not in headers:
             return _refusal(request, 403, f"send the header {API_HEADER}, so that pages of other sites cannot do this")
         if writes and self._settings.read_only and path not in ("/login", "/logout"):
-            return _refusal(request, 403, "this server shows and does nothing: it is read-only")
+            return _refusal(request, 403, "this server is read-only")
         return None
 
     def _bearer(self, headers: Headers) -> bool:
@@ -168,12 +168,12 @@ class Guard:
 
 
 async def _whole(receive: Receive) -> Receive | None:
-    """The request's body, read up to the limit and handed on; None when it is longer."""
+    """Read the request's body up to the limit, and return a `receive` that replays it; None when it is longer."""
     body = b""
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            break  # the client has gone: who asks for the body is told
+            break  # the client has disconnected: passed on to the reader of the body
         body += message.get("body", b"")
         if len(body) > MOST_BODY:
             return None
@@ -195,7 +195,7 @@ def _refusal(request: Request, status: int, text: str) -> Response:
 
 
 def same_site_path(path: str) -> str:
-    """A path of this server to go on to, `/` for anything else."""
+    """Return the path if it is one of this server, else `/`."""
     parts = urlsplit(path)
     good = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
     return path if good and host_name(parts.netloc) == "" else "/"

@@ -1,4 +1,4 @@
-"""`/openapi.json`: the REST API as an OpenAPI 3.1 document, made of the tables that the router is made of.
+"""`/openapi.json`: the REST API as an OpenAPI 3.1 document, generated from the router's tables.
 
 Format: https://spec.openapis.org/oas/v3.1.0
 """
@@ -19,20 +19,20 @@ _REF = "#/components/schemas/{model}"
 _OBJECT = {"type": "object"}
 _NAME = {
     "name": "name", "in": "path", "required": True, "schema": {"type": "string"},
-    "description": "`pipeline.name`, else the name of the file; percent-encoded.",
+    "description": "`pipeline.name`, or else the file's name; percent-encoded.",
 }  # fmt: skip
 _REFUSALS = {
     400: "The request is malformed.", 401: "The token is missing or wrong.",
     403: "Refused: read-only, or from another site.", 404: "No such pipeline.",
-    409: "Not in the state that the pipeline is in.", 413: "The request is too long.",
-    421: "The Host is no name of this server.", 502: "The source, the sink or the state said no.",
+    409: "Not possible in the pipeline's current state.", 413: "The request is too long.",
+    421: "The Host is not a name of this server.", 502: "The source, the sink or the state refused.",
 }  # fmt: skip
 
 
 @cache
 def openapi() -> dict[str, Any]:
-    """The document, JSON values."""
-    everything = {"get": _operation("pipelines", "All pipelines in short", _OBJECT)}
+    """Return the document as JSON values."""
+    everything = {"get": _operation("pipelines", "Summaries of all pipelines", _OBJECT)}
     reads = {f"{BASE}/{{name}}{'/' * bool(each.part)}{each.part}": {"get": _read(each)} for each in ENDPOINTS}
     paths: dict[str, Any] = {BASE: everything, **reads}
     for name, action in ACTIONS.items():
@@ -47,7 +47,7 @@ def openapi() -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """The values that answers are made of."""
+    """Return the schemas of values in responses."""
     found: dict[str, Any] = {}
     for model in (PipelineView, LogLine, StatusDocument):
         schema = TypeAdapter(model).json_schema(ref_template=_REF, mode="serialization")

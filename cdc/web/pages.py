@@ -1,4 +1,4 @@
-"""Pages: their values are chosen, ordered and counted here, the templates show them."""
+"""Prepares the values of pages; the templates show them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from cdc.web.views import Shown
 from cdc.web.words import ago, count, percent, rate
 
 PAGE_ROWS = 25
-"""Tables on one page of a pipeline."""
+"""Tables per page of a pipeline."""
 _MOST_LINES = 20
-"""Batches, schema changes, runs and the like on the page of a pipeline."""
+"""Maximum number of batches, schema changes, runs and so on, on the page of a pipeline."""
 _MOST_ERRORS = 5
 _MOST_TABLES = 200
-"""Tables in the list of schemas; a filter finds the others."""
+"""Maximum number of tables in the list of schemas; a filter finds the others."""
 
 
 def overview(pipelines: Sequence[Shown], visitor: Visitor, message: str = "") -> str:
-    """All pipelines in one table, and their sums. What needs attention comes first."""
+    """Render all pipelines in one table, with totals; those that need attention first."""
     lags = [(shown.lag_s, shown.view.name) for shown in pipelines if shown.lag_s is not None]
     states = [shown.view.state for shown in pipelines]
     return render(
@@ -42,7 +42,7 @@ def overview(pipelines: Sequence[Shown], visitor: Visitor, message: str = "") ->
 
 
 def _status_line(shown: Shown) -> tuple[str, str, str | None]:
-    """The last thing about a pipeline: a text, its tone, and more of it for a closer look; None where that is all."""
+    """Return the latest information about a pipeline: text, tone, and details; None for nothing more to show."""
     view, status = shown.view, shown.status
     folder = f"{Path(view.file).parent}/"
     if view.file_errors:
@@ -65,7 +65,7 @@ def _status_line(shown: Shown) -> tuple[str, str, str | None]:
 
 
 def _copies(status: StatusDocument) -> list[str]:
-    """The tables that are being copied, as a text; none where none is."""
+    """Describe the tables that are being copied; empty for none."""
     copies = [table.copy for table in status.tables if table.copy is not None and table.copy.state != "done"]
     done, whole = sum(copy.rows for copy in copies), sum(copy.estimated_rows for copy in copies)
     return [f"{len(copies)} copying, {percent(done, whole)} %"] if copies else []
@@ -73,7 +73,7 @@ def _copies(status: StatusDocument) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TablesPage:
-    """One page of a pipeline's tables, counted from 0, and the number of the last one."""
+    """A page of a pipeline's tables, counted from 0, and the number of the last page."""
 
     shown: Sequence[TableStatus]
     number: int
@@ -81,7 +81,7 @@ class TablesPage:
 
     @classmethod
     def of(cls, status: StatusDocument, query: str, number: int) -> TablesPage:
-        """The page with that number, of the tables with `query` in their names."""
+        """Return the page with that number, of the tables with `query` in their names."""
         found = [each for each in status.tables if query.casefold() in each.table.casefold()]
         last = max(0, (len(found) - 1) // PAGE_ROWS)
         number = min(max(0, number), last)
@@ -98,8 +98,8 @@ def pipeline(
     verified: VerifyProgress | None = None,
     span: str = "20min",
 ) -> str:
-    """One pipeline. `query` and `number` say which tables, `span` which range of the plots; `message` is what an action
-    has answered just now. The error of a pipeline that does not run or needs a person is shown before all else."""
+    """Render one pipeline. `query` and `number` select the tables, `span` the range of the plots; `message` is the
+    result of an action. The error of a pipeline that does not run or needs attention is shown first."""
     view, status = shown.view, shown.status
     on_top = int(view.state in ("failed", "waiting") or bool(view.attention))
     return render(
@@ -114,7 +114,7 @@ def pipeline(
 
 
 def _stages(shown: Shown) -> list[tuple[str, str, list[str]]]:
-    """The way of the data: what each stage is, its name, and lines about it."""
+    """Return the stages of the data flow: kind, name, and lines about each."""
     view, status = shown.view, shown.status
     read = [] if status is None else [f"{count(status.read)} changes read"]
     wrote = [] if status is None else [f"{count(status.totals.rows)} rows written"]
@@ -141,7 +141,7 @@ def _waiting(status: StatusDocument) -> str:
 
 
 def schemas(name: str, visitor: Visitor, history: Mapping[str, Sequence[SchemaVersion]], query: str) -> str:
-    """All sink tables with their number of versions."""
+    """Render all sink tables with their number of versions."""
     found = [each for each in history if query.casefold() in each.casefold()]
     crumbs = [(name, link(name)), ("schemas", link(name, "schemas"))]
     return render(
@@ -150,7 +150,7 @@ def schemas(name: str, visitor: Visitor, history: Mapping[str, Sequence[SchemaVe
 
 
 def schema(name: str, visitor: Visitor, versions: Sequence[SchemaVersion], chosen: str) -> str:
-    """The versions of one sink table, the newest first, each with the columns by name of the one before."""
+    """Render the versions of one sink table, newest first, each with the columns of the previous one by name."""
     columns = [None, *({column.name: column for column in version.columns} for version in versions)]
     pairs = list(zip(versions, columns, strict=False))[::-1]
     crumbs = [

@@ -1,4 +1,4 @@
-"""The page and the API over HTTP, in a thread beside the pipelines."""
+"""Serves the page and the API over HTTP, in a thread of the server's process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STOP_S = 5.0
 
 
 class WebServer:
-    """One per `cdc serve`. `start` and `stop` are called once each, from any thread."""
+    """The web server of `cdc serve`. `start` and `stop` are called once each, from any thread."""
 
     def __init__(self, control: Control, settings: WebSettings) -> None:
         settings.check()
@@ -27,7 +27,7 @@ class WebServer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> str:
-        """Listen; the address for people. Raises EngineError when that cannot be."""
+        """Listen and return the address for people. Raises EngineError when that fails."""
         wanted = self._settings
         listening = self._listen(wanted)
         settings = replace(wanted, port=listening.getsockname()[1])
@@ -56,7 +56,7 @@ class WebServer:
         return listening
 
     def stop(self) -> None:
-        """Answer what was asked, and stop listening."""
+        """Complete pending requests, and stop listening."""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join(_STOP_S)

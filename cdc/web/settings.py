@@ -1,4 +1,4 @@
-"""Where the page is served, and to whom."""
+"""Settings of the web page: where it is served, and to whom."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from cdc.errors import EngineError
 
 LEAST_TOKEN = 16
-"""Characters of a token: a shorter one could be guessed."""
+"""Minimum characters of a token: a shorter one could be guessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """The address of the page, who may come in, and whether he may do anything.
+    """The address of the page, and the permissions of visitors.
 
     Attributes:
-        host, port: where to listen; port 0 is any that is free.
-        token: who has it may come in; empty: everybody on this machine may, and nobody else.
-        read_only: pages and numbers only, no actions.
-        hosts: further names under which this server is reached, for a server behind a proxy.
+        host, port: where to listen; port 0 means any free port.
+        token: required for access; empty: everyone on this machine has access, and nobody else.
+        read_only: allows reading only, no actions.
+        hosts: further names of this server, for a server behind a proxy.
     """
 
     host: str = "127.0.0.1"
@@ -30,10 +30,10 @@ class WebSettings:
     hosts: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise EngineError when anybody could come in."""
+        """Raise EngineError for settings that would admit anyone."""
         if not self.token and not is_loopback(self.host):
             raise EngineError(
-                f"the web page would be open to everybody who reaches {self.host}",
+                f"the web page would be open to everyone who can reach {self.host}",
                 hint="set a token (CDC_WEB_TOKEN) of 16 characters or more, or listen on 127.0.0.1",
             )
         if self.token and len(self.token) < LEAST_TOKEN:
@@ -43,7 +43,7 @@ class WebSettings:
             )
 
     def knows(self, header: str) -> bool:
-        """Whether a Host header is one of ours. A page of another site whose name leads here has that site's name."""
+        """Whether a Host header is one of ours: a page of another site whose name resolves to us sends that name."""
         name = host_name(header)
         if is_loopback(self.host):
             return is_loopback(name) or name in self.hosts
@@ -51,7 +51,7 @@ class WebSettings:
 
 
 def host_name(header: str) -> str:
-    """The name in a Host header, in lower case, without port and brackets."""
+    """Return the name in a Host header, in lower case, without port and brackets."""
     name = header.strip().lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]
@@ -59,7 +59,7 @@ def host_name(header: str) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether only this machine reaches that name."""
+    """Whether the name is only reachable from this machine."""
     return name == "localhost" or (_is_ip(name) and ipaddress.ip_address(name).is_loopback)
 
 

@@ -1,4 +1,4 @@
-"""HTML out of the templates in `templates/`: all text in them is escaped, unless it is Markup."""
+"""Renders the templates in `templates/`; all text is escaped unless it is Markup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The reader of a page: the token of the forms, and whether actions and logging out are offered."""
+    """The visitor of a page: the token of forms, and whether actions and logging out are offered."""
 
     form_token: str
     read_only: bool
@@ -29,12 +29,12 @@ class Visitor:
 
 
 def link(name: str, page: str = "pipelines") -> str:
-    """The address of a pipeline's page."""
+    """Return the address of a pipeline's page."""
     return f"/{page}/{quote(name, safe='')}"
 
 
 def render(template: str, visitor: Visitor | None, crumbs: Sequence[tuple[str, str]] = (), **values: object) -> str:
-    """A whole document. `crumbs` are names and addresses of the pages that lead to it, and of itself."""
+    """Render a complete document. `crumbs` are names and addresses of the pages leading to it, including itself."""
     return _environment().get_template(template).render(values, visitor=visitor, crumbs=crumbs)
 
 
@@ -56,7 +56,7 @@ def _environment() -> Environment:
 
 
 def _shown(value: object) -> Markup:
-    """A value as text inside of HTML, without characters that turn it around or are not seen; None is no text."""
+    """Return a value as escaped HTML, without invisible and direction-changing characters; None is empty."""
     if isinstance(value, Markup):
         return value
     text = "" if value is None else str(value)
@@ -65,10 +65,10 @@ def _shown(value: object) -> Markup:
 
 @lru_cache(maxsize=16_384)
 def _short(text: str) -> Markup:
-    """The same names and words come again and again: in the rows of a list, and each time that it is looked at."""
+    """Escape a short text, cached, as the same names and words occur repeatedly."""
     return escape(_lines(text))
 
 
 def _lines(text: str) -> str:
-    """Each line for itself: where it begins counts in a file."""
+    """Escape each line separately, which keeps the indentation of a file."""
     return "\n".join(printed(line, longest=_LONGEST) for line in text.split("\n"))

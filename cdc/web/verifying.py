@@ -1,4 +1,4 @@
-"""Comparisons of a sink with its source, begun from the page: one at a time, in a thread, the last one kept."""
+"""Runs comparisons of a sink with its source from the page: one at a time, in a thread; the last result is kept."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from cdc.verify.report import TableReport, Verification
 
 Compare = Callable[[PipelineView, "Callable[[TableReport], None]"], "Verification"]
-"""Compares all tables, telling of each. Raises CdcError."""
+"""Compares all tables and reports each. Raises CdcError."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyProgress:
-    """A comparison: what it found so far, or at the end. `lines` are for people, without values of rows.
+    """The progress or the result of a comparison. `lines` are for people, without values of rows.
 
-    It is `open` when no table differs, and some could not be told: while they are copied, or the pipeline is behind.
+    It is `open` when no table differs and some could not be decided, as they are being copied or the pipeline lags.
     """
 
     state: Literal["running", "equal", "different", "open", "failed"]
@@ -39,7 +39,7 @@ class VerifyProgress:
 
 
 def compare_running(control: Control, view: PipelineView, on_report: Callable[[TableReport], None]) -> Verification:
-    """Compare as `cdc verify FILE` does, with the version of the file that is kept running."""
+    """Compare as `cdc verify FILE` does, with the running version of the file."""
     from cdc.verify.run import verify
     from cdc.verify.table_verifier import VerifySettings
 
@@ -47,7 +47,7 @@ def compare_running(control: Control, view: PipelineView, on_report: Callable[[T
 
 
 class Verifications:
-    """Any thread."""
+    """The comparisons of all pipelines. Any thread."""
 
     def __init__(self, control: Control, compare: Compare | None = None) -> None:
         self._control, self._compare = control, compare or partial(compare_running, control)
@@ -55,11 +55,11 @@ class Verifications:
         self._found: dict[str, VerifyProgress] = {}
 
     def of(self, name: str) -> VerifyProgress | None:
-        """The last comparison of a pipeline, None when there is none."""
+        """Return the last comparison of a pipeline, None without any."""
         return self._found.get(name)
 
     def start(self, name: str) -> None:
-        """Begin one. Raises PipelineUnknown, NotNow while one is under way."""
+        """Start a comparison. Raises PipelineUnknown, NotNow while one is running."""
         view = self._control.pipeline(name)
         with self._lock:
             busy = next((other for other, found in self._found.items() if found.state == "running"), None)
@@ -74,7 +74,7 @@ class Verifications:
 
         try:
             result = self._compare(view, on_report)
-        except Exception as error:  # noqa: BLE001 - shown on the page, whatever it is
+        except Exception as error:  # noqa: BLE001 - shown on the page
             now = time.time()
             own = for_a_server(error, view.name) if isinstance(error, CdcError) else error
             self._update(view.name, state="failed", ended_s=now, error=shown_error(own, now))

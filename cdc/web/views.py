@@ -1,4 +1,4 @@
-"""Views of pages and API: a pipeline as `cdc serve` knows it, and as its run tells in its status document."""
+"""Combines the view of a pipeline in `cdc serve` with the status document of its run, for pages and API."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdc.status.model import Error, StatusDocument, to_object
 from cdc.tables.requests import REQUESTS
 
 _Mark = tuple[int, int, int, int]
-"""Of a status document: inode, size, when something was asked for, when it was touched."""
+"""Identifies a version of a status document: inode, size, time of the last request, time of the last touch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One pipeline. `seen` is None before its first run, `unreadable` says why when its document cannot be read."""
+    """One pipeline. `seen` is None before its first run; `unreadable` is why its document cannot be read."""
 
     view: PipelineView
     seen: Seen | None
@@ -28,32 +28,32 @@ class Shown:
 
     @property
     def status(self) -> StatusDocument | None:
-        """The status document."""
+        """The status document, None without one."""
         return None if self.seen is None else self.seen.status
 
     @property
     def live(self) -> StatusDocument | None:
-        """The status document of a run that goes on."""
+        """The status document of an active run, else None."""
         return self.seen.status if self.seen is not None and self.seen.alive else None
 
     @property
     def lag_s(self) -> float | None:
-        """Seconds behind, of a run that goes on."""
+        """The lag in seconds of an active run, else None."""
         return None if self.live is None else self.live.lag.seconds
 
     @property
     def read_per_s(self) -> float:
-        """Changes read per second, now."""
+        """Changes currently read per second."""
         return 0.0 if self.live is None else self.live.read_per_s
 
     @property
     def written_per_s(self) -> float:
-        """Rows written per second, now."""
+        """Rows currently written per second."""
         return 0.0 if self.live is None else self.live.written_per_s
 
     @property
     def errors(self) -> Sequence[Error]:
-        """The last errors, newest first: those of its runs, else the one that kept it from running."""
+        """The last errors, newest first: those of its runs, preceded by one that prevented a run."""
         own = tuple(reversed(self.status.errors)) if self.status is not None else ()
         last = self.view.last_error
         if last is None or any(error.message == last.message for error in own):
@@ -62,7 +62,7 @@ class Shown:
 
 
 class Views:
-    """Reads status documents again only when they have changed. Any thread."""
+    """Reads status documents and caches unchanged ones. Any thread."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -70,15 +70,15 @@ class Views:
         self._read: dict[str, tuple[_Mark, Seen | None]] = {}
 
     def all(self) -> list[Shown]:
-        """All pipelines, by name."""
+        """Return all pipelines, by name."""
         return [self._to_shown(view) for view in self._control.pipelines()]
 
     def one(self, name: str) -> Shown:
-        """One of them. Raises PipelineUnknown."""
+        """Return one pipeline. Raises PipelineUnknown."""
         return self._to_shown(self._control.pipeline(name))
 
     def documents(self) -> list[Seen]:
-        """The status documents of all, for metrics; an empty one where no run has written one yet."""
+        """Return the status documents of all pipelines, for metrics; an empty one before the first run."""
         return [_measured(shown) for shown in self.all()]
 
     def _to_shown(self, view: PipelineView) -> Shown:
@@ -88,7 +88,7 @@ class Views:
             return Shown(view, None, str(error))
 
     def _document(self, folder: str) -> Seen | None:
-        if not folder:  # a file that is wrong has no state yet
+        if not folder:  # an invalid file has no state yet
             return None
         path = Path(folder) / FILE_NAME
         try:
@@ -107,7 +107,7 @@ class Views:
 
 
 def _measured(shown: Shown) -> Seen:
-    """A document with what the server knows of the pipeline."""
+    """Add the server's state of the pipeline to the document."""
     view = shown.view
     none = StatusDocument("", view.name, view.source, view.sink, "ended", 0, "", 0.0, 0.0, file=view.file)
     seen = shown.seen or Seen(none, alive=False)
@@ -115,7 +115,7 @@ def _measured(shown: Shown) -> Seen:
 
 
 def _requests_ns(root: Path) -> int:
-    """When the last table was asked to be paused or resumed, or a run has taken that in."""
+    """Return when a table was last requested to be paused or resumed, or a run applied such a request."""
     try:
         return (root / REQUESTS).stat().st_mtime_ns
     except OSError:
@@ -123,7 +123,7 @@ def _requests_ns(root: Path) -> int:
 
 
 def _reuse_or_read(known: tuple[_Mark, Seen | None] | None, mark: _Mark, root: Path) -> Seen | None:
-    """The document; one that was only touched is not read again, but its run may have died."""
+    """Return the document; one that was only touched is not read again, but its run may have died."""
     if known is not None and known[1] is not None and known[0][:-1] == mark[:-1]:
         living = alive(known[1].status, mark[-1] / 1e9)
         if living or not known[1].alive:
@@ -132,7 +132,7 @@ def _reuse_or_read(known: tuple[_Mark, Seen | None] | None, mark: _Mark, root: P
 
 
 def summary(shown: Shown) -> dict[str, Any]:
-    """A pipeline in a list of them, as JSON."""
+    """Return the summary of a pipeline for lists, as JSON."""
     view, status = shown.view, shown.status
     return {
         "name": view.name, "source": view.source, "sink": view.sink, "state": view.state, "attention": view.attention,
@@ -149,7 +149,7 @@ def summary(shown: Shown) -> dict[str, Any]:
 
 
 def details(shown: Shown) -> dict[str, Any]:
-    """A pipeline with everything but its tables, batches and points, as JSON."""
+    """Return a pipeline with everything but its tables, batches and points, as JSON."""
     document = None if shown.status is None else to_object(shown.status)
     for name in ("tables", "batches", "points", "schema_changes", "errors"):
         if document is not None:

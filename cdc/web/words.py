@@ -1,4 +1,4 @@
-"""Numbers and times as people read them on a page."""
+"""Formats numbers and times for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cdc.status.text import moment
 
 
 def count(number: float) -> str:
-    """`950`, `12.3 k`, `4.5 M`, with a space that no line ends at."""
+    """Format a number: `950`, `12.3 k`, `4.5 M`, with a non-breaking space."""
     for unit, least, factor in (("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e4, 1e3)):
         if abs(number) >= least:
             return f"{number / factor:,.1f}\u00a0{unit}"
@@ -17,12 +17,12 @@ def count(number: float) -> str:
 
 
 def rate(per_s: float) -> str:
-    """`1,200 rows/s`."""
+    """Format a rate: `1,200 rows/s`."""
     return f"{count(per_s)} rows/s"
 
 
 def seconds(length_s: float) -> str:
-    """`12 ms`, `1.25 s`, `3 min`, `2.5 h`, `4 d`."""
+    """Format a duration: `12 ms`, `1.2 s`, `3 min`, `2.5 h`, `4 d`."""
     if length_s < 0.995:
         return f"{length_s * 1000:.0f} ms"
     if length_s < 100:
@@ -33,22 +33,22 @@ def seconds(length_s: float) -> str:
 
 
 def about(length_s: float) -> str:
-    """A length without parts of a second: `12 s`, `3 min`."""
+    """Format a duration without fractions of a second: `12 s`, `3 min`."""
     return f"{length_s:.0f} s" if length_s < 99.5 else seconds(length_s)
 
 
 def lag(lag_s: float | None) -> str:
-    """A lag; a dash where nobody knows it."""
+    """Format a lag; a dash where unknown."""
     return "–" if lag_s is None else seconds(lag_s) if lag_s else "0 s"
 
 
 def percent(part: float, whole: float) -> int:
-    """From 0 to 100."""
+    """Return a percentage from 0 to 100."""
     return 0 if whole <= 0 else int(min(100.0, 100 * part / whole))
 
 
 def ago(at_s: float | None) -> str:
-    """`3 s ago`, `in 5 min`; a dash for never."""
+    """Format a time relative to now: `3 s ago`, `in 5 min`; a dash for never."""
     if not at_s:
         return "–"
     passed = time.time() - at_s
@@ -57,15 +57,15 @@ def ago(at_s: float | None) -> str:
 
 
 def clock(at_s: float, now_s: float | None = None) -> str:
-    """A time of the clock, UTC: `08:15:03`, and with its day where that is not today: `Nov 25 08:15:03`."""
+    """Format a time in UTC: `08:15:03`, with the day if it is not today: `Nov 25 08:15:03`."""
     at, now = (datetime.fromtimestamp(s, UTC) for s in (at_s, time.time() if now_s is None else now_s))
     return at.strftime("%H:%M:%S" if at.date() == now.date() else "%b %-d %H:%M:%S")
 
 
 def iso(at_s: float) -> str:
-    """A time as programs read it."""
+    """Format a time for programs."""
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
 
 
 FILTERS = (about, ago, clock, count, iso, lag, moment, rate, seconds)
-"""The words that templates use."""
+"""The functions that templates use as filters."""

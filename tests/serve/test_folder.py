@@ -126,7 +126,7 @@ def test_a_name_that_is_no_utf_8_is_refused_and_shown_escaped(tmp_path: Path) ->
     (found,) = Folder(tmp_path).look().read
     shown = found.invalid()
     assert (shown.name, shown.file) == ("p\\udcff", f"{tmp_path}/p\\udcff.yaml")
-    assert shown.file_errors == (f"{shown.file}: its name is no UTF-8 (rename it)",)
+    assert shown.file_errors == (f"{shown.file}: its name is not UTF-8 (rename it)",)
 
 
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_schedule_has_its_next_time_after_success_and_after_the_last_try() -> 
     assert after_success(times, NOON_S, NOON_S + 60) == FollowUp("schedule", 16 * 3600.0)
     failed = after_failure(SinkUnavailable("away"), restarts, times, batch=None, committed=False, now_s=NOON_S)
     assert (failed.why, failed.begins_s, failed.level) == ("schedule", 16 * 3600.0, "error")
-    assert "is not started again" in failed.message
+    assert "is not restarted" in failed.message
 
 
 def test_what_may_pass_is_tried_again_after_a_pause_and_what_a_file_says_wrongly_is_not() -> None:

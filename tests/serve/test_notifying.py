@@ -100,7 +100,7 @@ def test_a_webhook_is_masked_wherever_options_are_shown() -> None:
         "p.yaml", text=FILE + "pipeline: {notify.webhook: 'https://hooks.slack.com/services/T0/PART'}\n"
     ).spec
     assert "T0/PART" not in spec.model_dump_json(by_alias=True) + repr(spec)
-    with pytest.raises(CdcError, match=r"notify\.webhook: is no address") as raised:
+    with pytest.raises(CdcError, match=r"notify\.webhook: is not a URL") as raised:
         cdc.load("p.yaml", text=FILE + "pipeline: {notify.webhook: 'secret-part'}\n")
     assert "secret-part" not in str(raised.value)
 
@@ -109,7 +109,7 @@ def test_a_webhook_is_masked_wherever_options_are_shown() -> None:
     ("flags", "said"),
     [
         (["--notify-on", "lag"], "has no effect without"),
-        (["--notify-command", "x", "--notify-on", "laggy"], "laggy is no event"),
+        (["--notify-command", "x", "--notify-on", "laggy"], "laggy is not an event"),
         (["--notify-command", "x", "--notify-lag", "soon"], "--notify-lag"),
     ],
 )

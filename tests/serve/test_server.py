@@ -265,7 +265,7 @@ def test_two_servers_do_not_keep_one_folder(folder: Folder) -> None:
     lock = RunLock(folder.folder / ".cdc")
     lock.acquire()
     try:
-        with pytest.raises(StateError, match=r"another server keeps its pipelines here \(process .*--state-root"):
+        with pytest.raises(StateError, match=r"another server uses this state root \(process .*--state-root"):
             folder.server.run()
     finally:
         lock.release()
@@ -277,4 +277,4 @@ def test_a_folder_that_cannot_be_read_leaves_its_pipelines_alone(folder: Folder,
     folder.server._folder.path = tmp_path / "gone"
     folder.look()
     assert folder.shown() == {"a": "running"}
-    assert "cannot be read, its pipelines go on" in folder.lines[-1]
+    assert "cannot be read, its pipelines continue" in folder.lines[-1]

@@ -156,7 +156,7 @@ def test_a_start_while_spark_starts_is_the_run_that_is_due(kept: Kept) -> None:
 def test_a_start_while_a_run_is_under_way_is_refused_and_one_behind_a_stop_is_not(kept: Kept) -> None:
     supervisor = kept.keep()
     kept.begun()
-    with pytest.raises(NotNow, match="a run is under way"):
+    with pytest.raises(NotNow, match="a run is active"):
         supervisor.start()
     supervisor.stop()
     supervisor.start()
@@ -224,7 +224,7 @@ def test_a_run_that_a_killed_server_leaves_is_in_the_history(kept: Kept) -> None
     kept.begun()
     run = supervisor.view().runs[1]
     assert (run.outcome, run.started_s, run.ended_s) == ("lost", 1_000.0, 1_500.0)
-    assert "ended without a word" in kept.runs.told[0].message
+    assert "the last run was lost" in kept.runs.told[0].message
     kept.close()
     assert [each.outcome for each in kept.keep().view().runs[-2:]] == ["stopped", "lost"]
 
@@ -455,7 +455,7 @@ def test_without_room_for_its_history_a_pipeline_is_kept_all_the_same(
     with pytest.raises(StateError, match="No space left"):
         supervisor.stop()
     wait_for("the end of the run", lambda: supervisor.view().state == "stopped")
-    assert "the history of its runs is not kept" in " ".join(line.message for line in kept.runs.told)
+    assert "the history of its runs cannot be stored" in " ".join(line.message for line in kept.runs.told)
     monkeypatch.undo()
     supervisor.start()
     kept.begun()

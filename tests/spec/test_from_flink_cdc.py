@@ -107,9 +107,9 @@ def test_partition_keys_of_an_elasticsearch_sink_name_what_shards_its_indexes() 
     [
         ("hello.<.>world<.>", "a, b", ""),
         ("hello.<.>", "a, b,", ""),
-        (".hello<.>", "a", "route[0].sink-table: '.hello<.>' is no table id"),
-        ("a.<.>.", "a", "route[0].sink-table: 'a.<.>.' is no table id"),
-        ("a.b.c.<.>", "a", "route[0].sink-table: 'a.b.c.<.>' is no table id"),
+        (".hello<.>", "a", "route[0].sink-table: '.hello<.>' is not a table id"),
+        ("a.<.>.", "a", "route[0].sink-table: 'a.<.>.' is not a table id"),
+        ("a.b.c.<.>", "a", "route[0].sink-table: 'a.b.c.<.>' is not a table id"),
         ("a.<.>", "a,,b", "transform[0].primary-keys: a column's name is empty"),
         ("a.<.>", ",", "transform[0].primary-keys: a column's name is empty"),
     ],
@@ -287,7 +287,7 @@ def test_a_rule_for_a_table_that_an_earlier_one_takes_is_told() -> None:
     warned = check("p.yaml", (TEXT.replace(", EXTRA", "") + rules).encode(), env={}).warnings
     found = [(each.line, each.path, each.message) for each in warned if each.path.startswith("transform")]
     assert [each for each in found if "captured" not in each[2]] == [
-        (5, "transform[1].source-table", "A.B has transform[0] already")
+        (5, "transform[1].source-table", "A.B already has transform[0]")
     ]
 
 

@@ -96,7 +96,7 @@ def test_an_excluded_table_is_not_captured_and_an_exclusion_leaves_something_out
     rule = "route: [{source-table: crm.users, sink-table: a.b}]\n"
     told = [str(each) for each in read(more=", tables.exclude: 'crm.users, shop.x'", rest=rule).warnings]
     assert len(told) == 2
-    assert "`shop.x` leaves nothing out" in told[0]
+    assert "`shop.x` excludes nothing" in told[0]
     assert "route[0].source-table: crm.users is not captured" in told[1]
 
 

@@ -69,12 +69,12 @@ def test_dead_letters_are_told_at_once_then_summed_up_over_restarts() -> None:
     watch = watched()
     looks = [(0.0, replace(GOOD, dead_letters=7)), (5.0, replace(GOOD, dead_letters=9))]
     assert [each.text for at_s, look in looks for each in watch.look(look, at_s)] == [
-        "shop: 2 rows went to the dead letters"
+        "shop: 2 rows written to dead letters"
     ]
     assert watch.look(replace(GOOD, dead_letters=10), 10.0) == []
     assert watch.look(replace(GOOD, dead_letters=3, run_s=70.0), 15.0) == []
     (found,) = watch.look(replace(GOOD, dead_letters=3, run_s=70.0), 606.0)
-    assert found.text == "shop: 4 rows went to the dead letters"
+    assert found.text == "shop: 4 rows written to dead letters"
 
 
 def test_schema_changes_that_are_not_applied_are_told_those_from_before_are_not() -> None:
@@ -218,7 +218,7 @@ def test_slack_and_teams_get_their_own_bodies() -> None:
 @pytest.mark.parametrize(
     ("given", "key", "told"),
     [
-        ({"notify.webhook": "example.com"}, "notify.webhook", "is no address"),
+        ({"notify.webhook": "example.com"}, "notify.webhook", "is not a URL"),
         ({"notify.on": "lag"}, "notify.on", "has no effect"),
     ],
 )

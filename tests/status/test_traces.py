@@ -161,7 +161,7 @@ def test_a_collector_that_does_not_take_them_is_told_of_once(collector: Collecto
         traces.batch(report(number))
         traces._provider.force_flush()
     traces.close()
-    assert warned == [f"traces are lost, which stops nothing else: {collector.url}/mine does not take them"]
+    assert warned == [f"traces are lost, without other effects: {collector.url}/mine does not accept them"]
     assert set(collector.paths) == {"/mine"}
 
 
@@ -190,8 +190,8 @@ def test_off_is_the_default_and_loads_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("  traces.endpoint: collector:4318\n", "is no address"),
-        ("  traces.endpoint: http://me:secret@collector:4318\n", "holds a password"),
+        ("  traces.endpoint: collector:4318\n", "is not a URL"),
+        ("  traces.endpoint: http://me:secret@collector:4318\n", "contains a password"),
     ],
 )
 def test_an_address_that_is_none_is_refused(tmp_path: Path, more: str, told: str) -> None:

@@ -105,7 +105,7 @@ def test_a_button_asks_and_does(page: playwright.Page, address: str, control: Fa
     assert control.asked == [], "it was not confirmed"
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Stop", exact=True).click()
-    playwright.expect(page.get_by_text("The run ends after its running batch.")).to_be_visible()
+    playwright.expect(page.get_by_text("The run stops after its running batch.")).to_be_visible()
     assert control.asked == [("stop", "shop")]
 
 

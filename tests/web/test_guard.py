@@ -50,7 +50,7 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.5", "::", "warehouse.local"])
 def test_nothing_listens_elsewhere_without_a_token(control: FakeControl, host: str) -> None:
-    with pytest.raises(EngineError, match="open to everybody") as caught:
+    with pytest.raises(EngineError, match="open to everyone") as caught:
         create_app(control, WebSettings(host))
     assert "CDC_WEB_TOKEN" in caught.value.hint
 

@@ -126,7 +126,7 @@ def test_actions(client: TestClient, control: FakeControl, action: str) -> None:
 @pytest.mark.parametrize("action", ["stop", "drain"])
 def test_a_stop_of_a_pipeline_without_a_run_is_about_the_next_one(client: TestClient, action: str) -> None:
     answer = client.post(f"{BASE}/nightly/{action}", headers=SENT)
-    assert answer.json()["message"] == "No run begins until it is started."
+    assert answer.json()["message"] == "No run will begin until it is started."
 
 
 def test_an_invalid_file_is_shown_with_where_it_is_wrong_and_without_actions_that_it_cannot_have(
@@ -169,7 +169,7 @@ def test_a_table_is_paused_and_resumed(client: TestClient, control: FakeControl,
     answer = client.post(f"{BASE}/shop/{what}", headers=SENT, json={"table": "shop.orders"})
     assert answer.json()["message"] == f"shop.orders is {what}d."
     assert control.asked == [(what, "shop", "shop.orders")]
-    assert client.post(f"{BASE}/shop/{what}", headers=SENT).json()["error"]["message"] == "no table was named"
+    assert client.post(f"{BASE}/shop/{what}", headers=SENT).json()["error"]["message"] == "no table was given"
 
 
 def test_several_are_started_and_those_that_refuse_are_named(client: TestClient, control: FakeControl) -> None:
@@ -269,7 +269,7 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_of_one_that_is_stopped(
     ("path", "body", "status", "message"),
     [
         ("nobody/start", "", 404, "no such pipeline"),
-        ("shop/resync", "", 400, "no table was named"),
+        ("shop/resync", "", 400, "no table was given"),
         ("shop/resync", "[1]", 400, "not a JSON object"),
         ("shop/resync", "{", 400, "is not JSON"),
         ("shop/resync", "[" * 30_000, 400, "is not JSON"),
@@ -292,13 +292,13 @@ def test_what_cannot_be_done(client: TestClient, path: str, body: str, status: i
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/shop/tables?size=0", "'0' is no whole number from 1 to 1000"),
+        ("/shop/tables?size=0", "'0' is not a whole number from 1 to 1000"),
         ("/shop/tables?size=1001", "from 1 to 1000"),
-        ("/shop/tables?page=x", "'x' is no whole number"),
-        ("/shop/tables?page=-1", "'-1' is no whole number"),
+        ("/shop/tables?page=x", "'x' is not a whole number"),
+        ("/shop/tables?page=-1", "'-1' is not a whole number"),
         ("/shop/tables?filter=a", "is unknown"),
         ("/shop/tables?page=1&page=2", "is given twice"),
-        ("/shop/log?last=", "'' is no whole number"),
+        ("/shop/log?last=", "'' is not a whole number"),
         ("/shop?full=1", "is unknown"),
         ("?state=failed", "is unknown"),
     ],
