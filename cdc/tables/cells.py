@@ -55,6 +55,7 @@ CONDITIONS: Mapping[str, str] = {
     "by statement": "a statement in the source's log has created the table",
     "uncertain": "the log does not tell the rows after the event",
     "same rows": "there are the same rows by their key after the event, with other values",
+    "rekeyed": "the event gives the table another key, or a column of its key another type",
     "gap": "a part of the log is lost",
     "keys certain": "the log tells which keys there are, and no snapshot was ordered before",
     "void before": "the snapshot before was void in an earlier batch, and rows came since",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from cdc.evolution.behavior import Behavior
 from cdc.evolution.merge import missing_columns
-from cdc.schema import RenameColumns, RenameTable
+from cdc.schema import AlterColumnType, AlterPrimaryKey, RenameColumns, RenameTable
 from cdc.tables import events as on
 from cdc.tables.operations import OPERATE
 from cdc.tables.states import TableState
@@ -72,6 +72,17 @@ def _same_rows(step: Step) -> bool:
     return uncertain is not None and uncertain.same_rows
 
 
+def _rekeyed(step: Step) -> bool:
+    if step.sink_schema is None or not isinstance(step.event, on.TableChanged):
+        return False
+    match step.change:
+        case AlterPrimaryKey():
+            return True
+        case AlterColumnType(column=column):
+            return column.name in step.sink_schema.primary_key
+    return False
+
+
 def _allowed(step: Step) -> bool:
     return step.policy.behavior is not Behavior.IGNORE and step.policy.allows(step.change)
 
@@ -130,6 +141,7 @@ _HOLDS: Mapping[str, Condition] = {
     "by statement": _by_statement,
     "uncertain": lambda step: _uncertain(step) is not None,
     "same rows": _same_rows,
+    "rekeyed": _rekeyed,
     "gap": _is("gap", on.RowsUncertain),
     "keys certain": _keys_certain,
     "void before": lambda step: step.is_void_before,

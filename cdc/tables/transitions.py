@@ -74,7 +74,7 @@ def _changed() -> dict[_Key, Cell]:
     uncertain = (
         case("uncertain", "not allowed", to=RQ, do=("alter",)),
         case("uncertain", "same rows", "keyed", to=RQ, do=("alter",)),
-        case("uncertain", "keyed", "not mirrors", to=RQ, do=("alter",)),
+        case("uncertain", "keyed", "not rekeyed", "not mirrors", to=RQ, do=("alter",)),
         case("uncertain", to=SU, do=("check policy", "remember rows"), notice="held back"),
     )
     exchanged = (

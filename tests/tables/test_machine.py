@@ -18,6 +18,8 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.route import Target
 from cdc.schema import (
     AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
     Column,
     CreateShadow,
     CreateTable,
@@ -113,6 +115,24 @@ def test_a_notice_says_that_rows_of_a_merged_table_keep_what_they_have(
     machine.handle(on.TableChanged(A, change))
     texts = " ".join(notice.text for notice in machine.outcome().notices)
     assert re.findall(r"keep what they have in (.*) until", texts) == columns
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        (AlterColumnType(A, Column("id", DataType.parse("DOUBLE"))), TableState.SUSPENDED),
+        (AlterPrimaryKey(A, ("id", "note")), TableState.SUSPENDED),
+        (AlterColumnType(A, Column("note", DataType.parse("DOUBLE"))), TableState.REQUESTED),
+    ],
+)
+def test_rows_whose_keys_got_other_values_are_not_written_over_the_old_ones(
+    change: SchemaChange, state: TableState
+) -> None:
+    """With `lenient`, too, which keeps rows: each would be there under both keys."""
+    before = Tables({A: WIDE}, {ONE: WIDE}, {(A, ONE): PairState(TableState.LIVE)})
+    machine = Machine(Circumstances(to(("shop.a", ONE)), Policy(Behavior.LENIENT)), before)
+    machine.handle(on.TableChanged(A, change, UNSURE))
+    assert machine.tables.state((A, ONE)) is state
 
 
 FROZEN = Tables(
