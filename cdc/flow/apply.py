@@ -91,7 +91,7 @@ class ApplyStep:
         if table not in self._with_rows:
             self._finish_commits()
             look = partial(self._sink.holds_rows, table)
-            self._with_rows[table] = self._retry.call(look, "a look at the sink's tables")
+            self._with_rows[table] = self._retry.call(look, "check of the sink's tables")
         return self._with_rows[table]
 
     def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:

@@ -1,7 +1,8 @@
-"""Spark's checkpoint: which batches it has planned, with which offsets, and its repair before a query. Driver.
+"""Spark's checkpoint: the offsets of planned batches, and the repair of the checkpoint before a query. Driver.
 
-The repair is for what a crash or an early stop left, that Spark could not start from. Only what no decision is about
-is removed: Spark then plans that batch again, under the same number, and whatever was prepared for it is aborted first.
+The repair removes files that a crash or an early stop has left and that Spark cannot start from. Only files of a batch
+without a decision are removed: Spark then plans that batch again under the same number, and everything prepared for it
+is aborted first.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from cdc.state.store import RESTORE
 
 
 def mend(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
-    """Remove what keeps Spark from going on; returns one sentence for each file that went.
+    """Remove files that Spark cannot start from; return one sentence per removed file.
 
-    - a newest entry of the offset log that is not whole (power failure: Spark does not sync its files),
+    - the newest entry of the offset log, if incomplete (power failure: Spark does not sync its files),
     - an entry of batch 0 that is the initial offset itself: it belongs to no batch,
-    - a newest entry of the commit log, or a metadata file, that is not whole.
+    - the newest entry of the commit log, or the metadata file, if incomplete.
 
-    Raises StateError when the folder cannot be read or written.
+    Raises StateError if the folder cannot be read or written.
     """
     try:
         return [*_mend_offsets(checkpoint, decided), *_mend_commits(checkpoint), *_mend_metadata(checkpoint)]
     except OSError as error:
         raise StateError(
-            f"the checkpoint cannot be looked at: {error.strerror}",
+            f"the checkpoint cannot be read: {error.strerror}",
             where=str(error.filename or checkpoint),
             hint="give this user read and write access to the whole state directory",
         ) from error
 
 
 def sync_offsets(checkpoint: Path, batch: int) -> None:
-    """Put a batch's entry of Spark's offset log on disk, as the decision on the batch means nothing without it.
+    """Sync a batch's entry of Spark's offset log to disk: a decision is worthless without the offsets of its batch.
 
     Driver, before the decision. Raises StateError.
     """
@@ -58,13 +59,13 @@ def any_planned(checkpoint: Path) -> bool:
 
 
 class OffsetLog:
-    """Begin and end of each batch, from Spark's log of offsets and the stored start. Driver."""
+    """The start and end offset of each batch, from Spark's offset log and the stored initial offset. Driver."""
 
     def __init__(self, state: StateDir) -> None:
         self._state = state
 
     def __call__(self, batch: int) -> tuple[Offset, Offset]:
-        """Start and end of a planned batch. Raises StateError when the log does not have it."""
+        """The start and end offset of a planned batch. Raises StateError if the log does not have it."""
         end = logged_offset(self._state.checkpoint, batch)
         start = logged_offset(self._state.checkpoint, batch - 1) if batch > 0 else self._state.initial_offset()
         if start is None or end is None or end.get(BATCH_KEY) != batch + 1:
@@ -77,7 +78,7 @@ class OffsetLog:
 
 
 def logged_offset(checkpoint: Path, batch: int) -> Offset | None:
-    """The end offset of a batch from Spark's offset log, None when it has none. Raises StateError.
+    """The end offset of a batch from Spark's offset log, None if there is none. Raises StateError.
 
     Format (Spark's OffsetSeqLog, version v1): a version line, a metadata line, then one line per source.
     """
@@ -100,7 +101,7 @@ def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]
     path = checkpoint / "offsets" / str(batch)
     entry = _last_line(path)
     if entry is None:
-        return _remove(path, "is not whole, after a power failure")
+        return _remove(path, "is incomplete, after a power failure")
     if batch == 0 and entry.get(BATCH_KEY) == 0:
         return _remove(path, "belongs to no batch, after a stop before the first one")
     return []
@@ -110,7 +111,7 @@ def _mend_commits(checkpoint: Path) -> list[str]:
     batch = _newest(checkpoint / "commits")
     if batch is None or _last_line(path := checkpoint / "commits" / str(batch)) is not None:
         return []
-    return _remove(path, "is not whole, after a power failure")
+    return _remove(path, "is incomplete, after a power failure")
 
 
 def _mend_metadata(checkpoint: Path) -> list[str]:
@@ -120,7 +121,7 @@ def _mend_metadata(checkpoint: Path) -> list[str]:
     try:
         json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        return _remove(path, "is not whole, after a power failure")
+        return _remove(path, "is incomplete, after a power failure")
     return []
 
 
@@ -131,7 +132,7 @@ def _newest(folder: Path) -> int | None:
 
 
 def _last_line(path: Path) -> dict[str, Any] | None:
-    """The JSON object of a log entry's last line; None when the entry is not whole."""
+    """The JSON object in the last line of a log entry; None if the entry is incomplete."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     try:
         fields = json.loads(lines[-1])

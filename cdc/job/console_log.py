@@ -1,4 +1,4 @@
-"""The log of one run: its lines, and what others print meanwhile. Driver."""
+"""The console log of a run, including what libraries and child processes print meanwhile. Driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cdc.job.report import Reporter
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLog:
-    """The console log of a run. `is_guest`: the process has other runs, whose records are not its own."""
+    """The console log of a run. `is_guest`: the process has other runs, whose log records must not appear here."""
 
     reporter: Reporter
     json_log: JsonLog
@@ -22,14 +22,14 @@ class ConsoleLog:
 
     @classmethod
     def of(cls, log_format: str, control: RunControl, sink_name: str) -> ConsoleLog:
-        """The log of a run; `sink_name`: of a pipeline with several sinks."""
+        """The log of a run; `sink_name` is set for a pipeline with several sinks."""
         reporter = Reporter(log_format, out=control.log, err=control.log, sink=sink_name)
         is_guest = control.shared is not None
         return cls(reporter, JsonLog(reporter.line, wanted=log_format == "json" and not is_guest), is_guest)
 
     @contextlib.contextmanager
     def of_python(self) -> Iterator[None]:
-        """While the block runs, Python's log records are lines of this log, and what goes to `sys.stderr`."""
+        """While the block runs, write Python's log records and everything sent to `sys.stderr` to this log."""
         records = log_records_here if self.is_guest else log_records
         with records(self.reporter.line), self.json_log.of_python():
             yield

@@ -1,4 +1,4 @@
-"""Requests of another thread to a run, and its view of the run. Driver."""
+"""The interface between a run and the thread that controls and watches it. Driver."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class RunControl:
     """Shared between a run and the thread that watches it.
 
     Attributes:
-        stop: set it, and the running batch is finished and the run ends.
-        drain: set it, and what the source's log holds then is still committed before the run ends.
-        progress: what the run did so far.
+        stop: set it to end the run after the current batch.
+        drain: set it to end the run after everything that the source's log holds at that moment is committed.
+        progress: what the run has done so far.
         log: where log lines and the summary go; None: log lines to stderr, the summary to stdout.
-        shared: the Spark session of the process, for a run beside others; None: the run starts and ends one of its own.
-        siblings: the runs into the other sinks of the pipeline; None for a run alone.
-        again: whether the run carries on with one that failed: then it re-snapshots no table because of its schedule.
-        guest: whether the process belongs to somebody else, a notebook for example: then the run changes nothing in it
+        shared: the Spark session of a process with several runs; None: the run starts and stops its own session.
+        siblings: the runs into the other sinks of the pipeline; None for a pipeline with one sink.
+        again: whether the run restarts a failed one; it then ignores `schedule.copy: refresh`.
+        guest: whether the process belongs to another program, such as a notebook. The run then changes nothing in it
             that outlives the run, and does not touch a Spark session that is not its own.
-        reads: called once the run is set up: from then on it reads, or waits for something to read.
-        words: gives an error the words of who runs the pipeline, before anybody is told of it.
+        reads: called once the run is set up and reads, or waits for something to read.
+        words: adapts the text of an error for the user of this interface, before it is reported.
     """
 
     stop: threading.Event = field(default_factory=threading.Event)
@@ -48,7 +48,7 @@ class RunControl:
 
 
 def siblings_of(spec: PipelineSpec, specs: Sequence[PipelineSpec], folder: Path) -> Siblings | None:
-    """The runs of a pipeline into all of its sinks, as the run of `spec` sees them; None where there is one sink."""
+    """The sibling runs of the run of `spec`, one per sink of the pipeline; None if there is one sink."""
     if len(specs) < 2:
         return None
     metadata = {name for each in specs for name in each.metadata()}

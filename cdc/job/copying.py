@@ -1,4 +1,4 @@
-"""How far the copying of tables is, for people and for other tools: bars, log lines, and `snapshot.json`. Driver."""
+"""Reports the progress of snapshots: progress bars, log lines, and `snapshot.json` for other tools. Driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdc.state.store import Store
 
 FILE_NAME = "snapshot.json"
 MOST_BARS = 8
-"""Tables in flight that get a bar; of the others only their number is shown."""
+"""The most tables that get a progress bar; the others are only counted."""
 
 _BAR = 20
 _WRITE_S = 1.0
@@ -21,11 +21,11 @@ _NAME = 32
 
 
 class Copying:
-    """Asks the source now and then, and passes on what changed. Tables have their times from the making on.
+    """Polls the source for the progress of snapshots and reports changes.
 
     Args:
         read: the source's `progress`.
-        store: that of the state directory.
+        store: the store of the state directory.
         say: writes a log line with fields.
     """
 
@@ -41,10 +41,10 @@ class Copying:
         self._states: dict[TableId, str] = {}
         self._copied: set[TableId] = set()
         self._read_s = self._written_s = 0.0
-        read()  # tables that are snapshotted before the first look have their times, too
+        read()  # starts the clock of tables whose snapshot ends before the first update
 
     def update(self, *, last: bool = False) -> None:
-        """Ask when a second has passed, or for the last time."""
+        """Poll the source if a second has passed since the last poll, or if this is the last one."""
         now = self._clock()
         if not last and now - self._read_s < _WRITE_S:
             return
@@ -61,11 +61,11 @@ class Copying:
 
     @property
     def tables(self) -> Sequence[TableProgress]:
-        """How far each table is, as of the last time the source was asked."""
+        """The progress of each table, as of the last poll."""
         return self._tables
 
     def re_snapshots(self) -> list[str]:
-        """A line for each table that is re-snapshotted, or was in this run: how far it is, and why. For the summary."""
+        """One line per table whose re-snapshot runs or ended in this run: progress and reason. For the summary."""
         lines = []
         for table in self._tables:
             if table.why and (table.state != "done" or table.table in self._copied):
@@ -74,7 +74,7 @@ class Copying:
         return lines
 
     def bars(self) -> list[str]:
-        """One line for each table in flight; empty when none is."""
+        """One progress bar per table in flight; empty if there is none."""
         flight = self._in_flight()
         waiting = sum(table.state == "waiting" for table in self._tables)
         lines = [bar(table) for table in flight[:MOST_BARS]]
@@ -86,7 +86,7 @@ class Copying:
         return [table for table in self._tables if table.state == "copying"]
 
     def _report_finished(self) -> None:
-        """One line for each table whose copy is done, and for one whose re-snapshot begins."""
+        """Log the tables whose snapshot is done, and those whose re-snapshot begins."""
         for table in self._tables:
             before = self._states.get(table.table)
             if table.why and table.state != "done" and before in (None, "done"):
@@ -99,7 +99,7 @@ class Copying:
 
 
 def snapshots_in_progress(store: Store) -> list[str]:
-    """A line for each copy that the last run left under way, or a running one has: how far it is, and why. `cdc plan`.
+    """One line per snapshot in progress, of a running or ended run: progress and reason. For `cdc plan`.
 
     Raises StateError.
     """
@@ -133,7 +133,7 @@ def duration(seconds: float) -> str:
 
 
 def snapshot_json(tables: Sequence[TableProgress], now: float) -> dict[str, Any]:
-    """The content of `snapshot.json`: when it was written (seconds since 1970), and for each table its numbers."""
+    """The content of `snapshot.json`: when it was written (seconds since 1970), and the figures of each table."""
     return {"at_s": round(now, 3), "tables": {str(table.table): _fields(table, name=False) for table in tables}}
 
 

@@ -1,4 +1,4 @@
-"""Routes that were edited since the run before: which tables go elsewhere, and whether they can follow. Driver."""
+"""Checks routes that were edited since the previous run: which tables move, and whether they can. Driver."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cdc.tables.machine import shard_column_moved
 
 
 def routes_of(known: TableViews, store: Store) -> RouteTable:
-    """Where rows went up to a batch, of which `store` has the tables."""
+    """The routes in effect at a batch, from its entry in the table log. Raises StateError."""
     if known.routes is None:
-        raise StateError("no entry says where rows went", where=store.where(FILE), hint=RESTORE)
+        raise StateError("no entry has the routes", where=store.where(FILE), hint=RESTORE)
     return RouteTable.from_json(known.routes)
 
 
 def filled_tables(
     file: str, tables: Iterable[TableId], before: RouteTable, now: RouteTable, source: Source
 ) -> Mapping[TableId, Set[TableId]]:
-    """The sink tables that rows went to and go to, each with its source tables among `tables`.
+    """The sink tables that are targets both before and now, each with its source tables among `tables`.
 
-    Raises EditRefused when tables go elsewhere by the routes of `now`, which are those of `file`, and cannot follow.
+    Raises EditRefused if the routes of `now`, from `file`, move a table whose source cannot re-snapshot it.
     """
     tables = sorted(tables)
     old, new = ({table: routes.targets(table) for table in tables} for routes in (before, now))
@@ -41,7 +41,7 @@ def filled_tables(
     if stays:
         edits = [f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays]
         raise EditRefused(
-            f"captured tables would go elsewhere than before: {first_of(edits, between='; ')}",
+            f"captured tables would be routed to other sink tables: {first_of(edits, between='; ')}",
             where=f"{file}: route",
             hint="revert the edit, or start over with another --state-dir",
         )

@@ -1,19 +1,19 @@
-"""Edits of the pipeline file since the run before, and whether its state can follow. Driver, at the start.
+"""Checks edits of the pipeline file since the previous run against the pipeline's state. Driver, at the start.
 
 | edited | what is done |
 |---|---|
-| the sink's type, or the place of its data | refused, unless the sink remembers this pipeline there |
-| a route, and a captured table goes elsewhere | it is copied there (`cdc.tables`), where its source does that |
-| a route, for tables that are still to come | goes on |
-| a pattern of table names, and it matches none | refused, unless the file lets it be |
-| `shard-column`, of rows that are there | refused |
-| what names the sink's topics, and rows of a table were in another one | refused |
-| what the sink finds again by which batches it has, or what rows that are there were made with | refused |
-| what counts at the start of a pipeline alone | told |
-| anything else | the part that it belongs to looks after it |
+| the sink's type, or the location of its data | refused, unless the sink at the new location knows this pipeline |
+| a route that moves a captured table | the table is re-snapshotted into its new sink table, if its source can |
+| a route of tables that do not exist yet | accepted |
+| a pattern of table names that matches no table | refused, unless the file allows it |
+| `shard-column`, for rows already in the sink | refused |
+| a topic name of the sink, for tables with rows in another topic | refused |
+| options that identify the pipeline in the sink, or that rows in the sink were written with | refused |
+| options that only matter when a pipeline starts for the first time | a warning |
+| anything else | left to the component that the option belongs to |
 
-The sink is looked at as well: it has to have the batches of the state, and the tables (`cdc.job.sink_tables`).
-Nothing is planned, decided or committed before all of that holds, so an edit that is taken back leaves nothing behind.
+The sink is checked as well: it must have the batches of the state, and the tables (`cdc.job.sink_tables`). Nothing is
+planned, decided or committed before all checks pass, so reverting an edit leaves no trace.
 """
 
 from __future__ import annotations
@@ -41,19 +41,16 @@ log = logging.getLogger(__name__)
 
 
 class Edits:
-    """Compares a pipeline file with what its state directory says of the runs before."""
+    """Compares a pipeline file with what its state directory says about earlier runs."""
 
     def __init__(self, spec: PipelineSpec, middle: Middle, state: StateDir) -> None:
-        """`middle` is the file, compiled."""
+        """`middle` is the compiled pipeline file."""
         self._spec, self._middle, self._state = spec, middle, state
         self._log, self._fingerprints = CommitLog(state.commits), Fingerprints(state.store)
         self._now = fingerprint_of(spec)
 
     def check_sink(self, sink: Sink) -> None:
-        """Raise EditRefused when rows would go to another sink than before, SinkError when this one has lost batches.
-
-        Asks the sink only where it can remember the pipeline.
-        """
+        """Raise EditRefused if rows would go to another sink than before, SinkError if this one has lost batches."""
         before, committed = self._fingerprints.read(), self._log.committed()
         if before is not None and before.sink != self._now.sink:
             raise self._refusal("sink.type", before.sink, self._now.sink)
@@ -66,19 +63,19 @@ class Edits:
         known = max(committed, self._log.last())
         if last is not None and last > known:
             raise SinkError(
-                f"has the batches of this pipeline up to {last}, its state those up to {known}: an older copy of the "
-                "state directory took its place, or a savepoint",
+                f"has the batches of this pipeline up to {last}, its state only those up to {known}: the state "
+                "directory was replaced by an older copy or a savepoint",
                 where=", ".join(self._now.at),
-                hint="put the sink's data of that time in place, too; or start over with another --state-dir",
+                hint="restore the sink's data of the same time, too; or start over with another --state-dir",
             )
         if last is not None and last < committed:
             has = (
                 f"has only the batches of this pipeline up to {last}" if last >= 0 else "has no batch of this pipeline"
             )
             raise SinkError(
-                f"{has}, while {committed} was committed: it was removed, or an older copy took its place",
+                f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy",
                 where=", ".join(self._now.at),
-                hint="put the newer one back; or remove it and start over with another --state-dir",
+                hint="restore the newer data; or remove it and start over with another --state-dir",
             )
 
     def _check_options(self, before: Fingerprint | None, sink: Sink) -> None:
@@ -110,9 +107,9 @@ class Edits:
             )
 
     def check_patterns(self, source: Source) -> None:
-        """Raise SpecError for a pattern that the run before did not have, and that matches none of the tables of now.
+        """Raise SpecError for a pattern that is new since the previous run and matches no table.
 
-        The source is asked for its tables only where there are new patterns. Raises SourceError.
+        The source is queried only if there are new patterns. Raises SourceError.
         """
         before = self._fingerprints.read()
         if before is None or not source.lists_all_tables:
@@ -121,10 +118,10 @@ class Edits:
             check_patterns(self._spec, self._middle.routes, source.tables(), complete=True, known=before.patterns)
 
     def check_tables(self, source: Source, sink: Sink) -> None:
-        """Raise EditRefused when tables go elsewhere and cannot follow, SinkError when the sink lacks some.
+        """Raise EditRefused if an edit moves tables that cannot be moved, SinkError if the sink lacks tables.
 
-        Before anything that was decided is committed. What passes is the new state of things: the first batch finds
-        that routes are others, and snapshots of tables that go elsewhere are ordered with that.
+        Runs before decided batches are committed. If it passes, the new fingerprint is stored; the first batch then
+        detects the changed routes and requests the snapshots of moved tables.
         """
         before = self._fingerprints.read()
         if before is not None and (last := self._log.last()) >= 0:
@@ -140,7 +137,7 @@ class Edits:
 
     def _refusal(self, key: str, before: str, now: str) -> EditRefused:
         return EditRefused(
-            f"is {now} now, the runs before wrote to {before}: what is there would not follow",
+            f"is {now} now, earlier runs wrote to {before}: the data there would not be updated any more",
             where=f"{self._spec.file}: {key}",
             hint="revert the edit, or start over with another --state-dir; where it is the same cluster at other "
             "addresses, list one of the old ones with them for one run",

@@ -1,4 +1,4 @@
-"""How our errors cross Spark: an exception in another process reaches the driver as text only, so it carries JSON."""
+"""Carries CdcErrors through Spark: exceptions of other processes arrive as text only, so the text contains JSON."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ _LOST = re.compile(
     r"|java\.io\.EOFException|java\.net\.SocketException|Broken pipe|Connection reset"
     r"|Job \d+ cancelled as part of cancellation of all jobs"
 )
-"""What Spark says when a process of its own is gone, did not come up within its ten seconds, or never came."""
+"""Spark's messages for one of its processes that has died, or did not start within ten seconds."""
 
 _NO_CODE = re.compile(r"ModuleNotFoundError: No module named '((?:cdc|connectors)\b[\w.]*)'")
-"""An executor cannot even load what it is to run."""
+"""An executor lacks this package, or has another version of it."""
 
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"(?:[^\n]*error=\d+, ([^\n]*))?')
-"""A worker has no such Python."""
+"""An executor's machine does not have the configured Python."""
 
 _MACHINE = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((\S+) executor (?!driver)")
-"""Where the task ran that failed, in Spark's text about the stage."""
+"""The machine of the failed task, in Spark's message about the stage."""
 
 _CALLED = re.compile(r"An error occurred while calling [^\n]*\n: ")
-"""What py4j says before the Java exception that matters."""
+"""Py4J's text before the Java exception."""
 
-_HINT = "CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch"
+_HINT = "CDC_DEBUG=1 shows the stack trace; the next run continues after the last committed batch"
 
 _TRACE = "Traceback (most recent call last)"
-"""An exception of Python code: its process was there to raise it."""
+"""The beginning of a Python traceback: the process was alive to raise the exception."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class CrossingError(Exception):
-    """Carries a CdcError through Spark; `recover` finds it again in whatever text Spark wraps around it."""
+    """Carries a CdcError through Spark; `recover` finds it in the text that Spark wraps around it."""
 
     def __init__(self, error: CdcError) -> None:
         super().__init__(f"{_MARK}{error.to_json()}:end-cdc-error")
@@ -51,7 +51,7 @@ class CrossingError(Exception):
 
 
 def crossing(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method that Spark calls in another process, so that a CdcError in it can be recovered."""
+    """Decorate a method that Spark calls in another process, so that `recover` gets its CdcErrors back."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
@@ -65,10 +65,11 @@ def crossing(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def briefly(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate what Spark's Java calls in this process: a CdcError goes there without what caused it.
+    """Decorate a function that Spark's JVM calls in this process: a CdcError is passed on without its cause.
 
-    Spark looks for its own exceptions in the text with a pattern that takes stack for each character. A trace of Java
-    in it ends the query's thread with a StackOverflowError, and prints a thousand lines. CDC_DEBUG=1 keeps the causes.
+    Spark searches the text for its own exceptions with a regular expression that recurses per character. A Java stack
+    trace in the text ends the query's thread with a StackOverflowError and prints a thousand lines. With CDC_DEBUG=1
+    causes are kept.
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -82,8 +83,8 @@ def briefly(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def recover(error: BaseException) -> CdcError:
-    """The CdcError inside an exception that came through Spark, or an EngineError with Spark's own first line:
-    WorkerLost when one of its processes has gone."""
+    """The CdcError inside an exception of Spark; else WorkerLost if one of its processes has died, else an EngineError
+    with Spark's first line."""
     if isinstance(error, CdcError):
         return error
     text = str(error)
@@ -113,7 +114,7 @@ def recover(error: BaseException) -> CdcError:
 
 
 def _java_traces(error: BaseException) -> str:
-    """The Java traces behind an exception of PySpark's: of the end of a process they may be all there is."""
+    """The Java stack traces of an exception of PySpark's; a process that has died may appear only there."""
     traces = ""
     at: BaseException | None = error
     while at is not None:

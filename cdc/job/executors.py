@@ -1,7 +1,7 @@
-"""The executors' side of a run: what their tasks are made of, and whether they can run at all. Driver.
+"""Sets up the executors' side of a run and checks that tasks can run there. Driver.
 
-On a cluster nothing of the driver's disk is seen by executors: what a task keeps and reads of the state it asks the
-driver for (`cdc.state.served`). With a local master tasks have the state itself.
+On a cluster executors do not see the driver's disk: tasks read and write the pipeline's state through a server on the
+driver (`cdc.state.served`). With a local master tasks use the state directory itself.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def executors_side(
     tasks: int,
     warn: Callable[[str], None],
 ) -> Iterator[TaskParts]:
-    """The side of the executors, while the run goes on. `here` is the task for workers on this machine.
+    """Context manager: the tasks' side of a run. `here` is the task for workers on this machine.
 
-    `warn` is told what executors do not reach at this moment: tasks wait for that as long as the options say.
+    `warn` is called for systems that executors cannot reach now: tasks will retry as long as the options say.
 
-    Raises EngineError, StateError when executors cannot do what it takes.
+    Raises EngineError, StateError if executors cannot run the tasks.
     """
     if str(spark.sparkContext.master).startswith("local"):
         yield TaskParts(here, state.stop_file)
@@ -71,7 +71,7 @@ def executors_side(
 
 
 def scattered_dead_letters(spec: PipelineSpec) -> list[str]:
-    """The warning about dead letters that go to a folder: each machine has a folder of that name. Pure."""
+    """Warnings for dead letters that go to a local folder: each machine writes to its own folder of that name. Pure."""
     found = []
     for part, options in (("pipeline", spec.pipeline), ("sink", spec.sink)):
         for name, field in type(options).model_fields.items():
@@ -79,8 +79,8 @@ def scattered_dead_letters(spec: PipelineSpec) -> list[str]:
             where = field.alias if part == "sink" else f"{part}.{field.alias}"
             if place and "://" not in place.removeprefix("file://"):
                 found.append(
-                    f"{where}: rows that are left out are in {place} of the machine whose task met them, "
-                    "unless all machines share it; a URL such as s3://bucket/prefix has them in one place"
+                    f"{where}: dead letters are written to {place} on the machine that runs the task, unless all "
+                    "machines share that folder; a URL such as s3://bucket/prefix collects them in one place"
                 )
     return found
 
@@ -100,9 +100,9 @@ def _port(environment: Mapping[str, str]) -> int:
 
 
 def _find_unreached(store: ServedStore, systems: Sequence[Source | Sink]) -> list[str]:
-    """The parts of source and sink that do not answer this machine now. Executor.
+    """Messages about the source or sink if this machine cannot reach it now. Executor.
 
-    Raises StateError without a way to the driver, and the CdcError of what no waiting mends, as of a missing file.
+    Raises StateError if the driver cannot be reached, and CdcErrors that are not retryable, such as a missing file.
     """
     store.check()
     found = []
@@ -118,10 +118,10 @@ def _find_unreached(store: ServedStore, systems: Sequence[Source | Sink]) -> lis
 
 
 def check_executors(spark: SparkSession, look_there: Callable[[], list[str]], tasks: int) -> list[str]:
-    """Look at the executors that Spark gives so many tasks to: their Python, and what `look_there` tells, each text
-    once. Driver, before the query; an executor that comes later is looked at by its first task.
+    """Check the Python of the executors and run `look_there` on them; return its messages without duplicates.
 
-    Raises EngineError, and the CdcError that `look_there` raises.
+    Runs `tasks` tasks. Driver, before the query; executors that join later are checked by their first task. Raises
+    EngineError, and the CdcError that `look_there` raises.
     """
     try:
         found = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_probe(look_there)).collect()
@@ -148,7 +148,7 @@ def _probe(look_there: Callable[[], list[str]]) -> Callable[[Iterable[int]], Ite
         import sys
 
         there, wrong, found = looking(), "", list[str]()
-        if there == wanted:  # else there may be nothing that could be asked
+        if there == wanted:  # otherwise the pickled function may not load
             from cdc.errors import CdcError
 
             try:

@@ -1,4 +1,4 @@
-"""Checks before a run reads anything, and the batches that earlier runs decided. Driver."""
+"""Checks before a run reads anything, and the commit of batches that earlier runs decided. Driver."""
 
 from __future__ import annotations
 
@@ -33,19 +33,22 @@ class FirstChecks:
         self._edits = Edits(spec, middle, state)
 
     def check_first_tables(self) -> None:
-        """A new pipeline fits the tables of today; one that goes on may be far behind them. Raises SpecError."""
+        """Check routes and rules of a new pipeline against the source's tables. Raises SpecError.
+
+        Not for a pipeline that continues: its position may be far behind the current tables.
+        """
         if self._state.initial_offset() is not None:
             return
         source, middle = self._source, self._middle
         tables = _first_tables(source)
         middle.routes.check(tables)
         check_merges(middle, check_rules(middle.rules, tables))
-        if source.lists_all_tables or not source.bounded:  # else those that it begins with are not all
+        if source.lists_all_tables or not source.bounded:  # otherwise the first tables are not all tables
             for problem in check_patterns(self._spec, middle.routes, tables, complete=source.lists_all_tables):
                 self._output.warn(str(problem))
 
     def check_state(self) -> None:
-        """Sink, file and state directory belong together. Raises EditRefused, SinkError, StateError."""
+        """Check that sink, file and state directory belong together. Raises EditRefused, SinkError, StateError."""
         self._edits.check_sink(self._sink)
         self._sink.check()
         commits = CommitLog(self._state.commits)
@@ -53,18 +56,18 @@ class FirstChecks:
             self._output.warn(sentence)
 
     def finish_earlier(self, recover: Callable[[], None], retry: RetryPolicy, signals: Signals) -> bool:
-        """Look at edits and the sink's tables, and commit what earlier runs decided; False when a signal ended that.
+        """Check edits and the sink's tables, and commit what earlier runs decided; False if a signal interrupted it.
 
         `recover` commits. Raises EditRefused, SinkError, SourceError, StateError.
         """
-        named = partial(retry.call, partial(self._edits.check_patterns, self._source), "a look at the source's tables")
+        named = partial(retry.call, partial(self._edits.check_patterns, self._source), "check of the source's tables")
         check_tables = partial(self._edits.check_tables, self._source, self._sink)
-        look = partial(retry.call, check_tables, "a look at the sink's tables")
+        look = partial(retry.call, check_tables, "check of the sink's tables")
         return finish_earlier_runs((named, look, recover), signals, self._output.reporter)
 
 
 def finish_earlier_runs(steps: Iterable[Callable[[], None]], signals: Signals, reporter: Reporter) -> bool:
-    """Commit what earlier runs decided; False when a signal ended the wait for a sink that is away.
+    """Run the steps that commit what earlier runs decided; False if a signal ended the wait for an unreachable sink.
 
     Raises what `steps` raise otherwise.
     """
@@ -75,14 +78,14 @@ def finish_earlier_runs(steps: Iterable[Callable[[], None]], signals: Signals, r
         passing = error.retryable or isinstance(error, CommitUnknown)
         if not (signals.stop.is_set() and passing):
             raise
-        stopped = "stopped while what the runs before had decided was being committed; the next run finishes it"
+        stopped = "stopped while batches that earlier runs decided were being committed; the next run commits them"
         reporter.line(f"{stopped}: {error}", level="warning")
         return False
     return True
 
 
 def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
-    """The tables that a pipeline begins with, as far as they are known before anything is read."""
+    """The tables that a pipeline starts with, as far as they are known before anything is read."""
     if not source.bounded or source.lists_all_tables:
         return source.tables()
     return source.first_tables()

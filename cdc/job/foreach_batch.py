@@ -1,4 +1,4 @@
-"""Spark's side of a batch: the frame whose collection runs the prepare tasks. Driver."""
+"""The foreachBatch function: collecting its frame runs the prepare tasks of a batch. Driver."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cdc.transform.at_work import name_functions
 
 
 class ForeachBatch:
-    """The callable given to foreachBatch: Spark logs a batch as done when it returns, stops the query when it raises.
+    """The function given to foreachBatch: Spark logs a batch as done when it returns, and stops the query if it raises.
 
-    Each row of the frame is what one task came to (`cdc.job.stream`); collecting it is what runs the tasks.
+    Each row of the frame is the result of one task (`cdc.job.stream`); collecting the frame runs the tasks.
     """
 
     def __init__(self, runner: BatchRunner, state: StateDir) -> None:
         self._runner, self._state = runner, state
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Run one batch, once its offsets are on disk."""
+        """Sync the batch's offsets to disk, then run the batch."""
         sync_offsets(self._state.checkpoint, batch)
         self._state.adopt_plan(batch)
         self._runner(batch, lambda: _collect_results(frame, self._state.answers, batch))
@@ -35,6 +35,6 @@ def _collect_results(frame: DataFrame, functions: Store, batch: int) -> list[Tas
         return [TaskResult.from_row(row[0], row[1]) for row in frame.collect()]
     except CdcError:
         raise
-    except Exception as error:  # whatever Spark raises has our error in its text, if there was one
+    except Exception as error:  # Spark's exceptions contain our error in their text, if there was one
         known = recover(error)
         raise (name_functions(known, functions, batch) if isinstance(known, WorkerLost) else known) from error

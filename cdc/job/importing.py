@@ -1,4 +1,4 @@
-"""`cdc import`: a pipeline that has not begun gets its first offset from another tool's position."""
+"""`cdc import`: set the first offset of a new pipeline from another tool's position."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cdc.spec.model import PipelineSpec
 
 
 def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -> str:
-    """Write the state directory of a pipeline that begins there; where that is, in words.
+    """Write the state directory of a pipeline that starts at the position; return a description of the position.
 
-    Raises StateError when the pipeline has begun already or runs, SourceError when the position will not do.
+    Raises StateError if the pipeline has started already or is running, SourceError if the position cannot be used.
     """
     with alone(state_location(state_dir, spec)) as state:
         if state.initial_offset() is not None:
             raise StateError(
-                "this pipeline has begun already",
+                "this pipeline has started already",
                 where=state.store.where(),
                 hint="choose another --state-dir, or remove this one to start over",
             )

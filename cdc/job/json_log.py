@@ -1,7 +1,7 @@
-"""`--log-format json`: nothing but JSON lines leaves the process, also from libraries, Java and Spark's workers.
+"""`--log-format json`: all output of the process is JSON lines, including that of libraries, Java and Spark's workers.
 
-Java writes to whatever it was started with, and so do the Python workers that it starts. So while it is started both
-of this process's output streams lead into a pipe, whose lines are made into log lines by a thread.
+Java and the Python workers that it starts inherit the output streams of this process. So while Java is started, both
+streams are redirected into a pipe, and a thread turns its lines into log lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DRAIN_S = 0.5
 
 
 class JsonLog:
-    """Turns what others print into lines. One per run, on the driver; does nothing when it is not wanted."""
+    """Turns the output of others into log lines. One per run, on the driver; does nothing unless `wanted`."""
 
     def __init__(self, line: Lines, *, wanted: bool) -> None:
         self._line, self._wanted = line, wanted
@@ -29,8 +29,10 @@ class JsonLog:
 
     @contextlib.contextmanager
     def of_python(self) -> Iterator[None]:
-        """While the block runs, Python's warnings, errors of threads and whatever is written to `sys.stderr` are lines.
-        Log records are in either format: `log_records`."""
+        """While the block runs, log Python's warnings, uncaught errors of threads and all output to `sys.stderr`.
+
+        Log records are handled in `log_records`, for both formats.
+        """
         if not self._wanted:
             yield
             return
@@ -46,7 +48,7 @@ class JsonLog:
 
     @contextlib.contextmanager
     def of_children(self) -> Iterator[None]:
-        """Processes that are started in the block write into the pipe, for as long as they live."""
+        """Processes started within the block write into the pipe, for as long as they live."""
         if not self._wanted:
             yield
             return
@@ -74,7 +76,7 @@ class JsonLog:
                     self._line(text[:LONGEST_CHARS], "warning")
 
     def _drain(self) -> None:
-        """Log the last lines of the children, which may live on for a moment."""
+        """Log the last lines of child processes, which may outlive the run for a moment."""
         if self._thread is not None:
             self._thread.join(_DRAIN_S)
 
@@ -95,7 +97,7 @@ class JsonLog:
 
 
 class _LineWriter(io.TextIOBase):
-    """Stands in for a text stream; every line that is not empty becomes a log line."""
+    """A text stream whose non-empty lines become log lines."""
 
     def __init__(self, line: Lines) -> None:
         self._line, self._rest = line, ""

@@ -1,7 +1,7 @@
-"""One run per state directory at a time, and none while the Java process of a killed run is still dying.
+"""The lock of a state directory: one run at a time, and none while the Java process of a killed run is still alive.
 
-The lock file also names the folder for temporary files of the run's Java process, so that the next run removes what a
-killed one has left.
+The lock file also names the temporary folder of the run's Java process, so that the next run can remove what a killed
+one has left.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from cdc.state.durable import create_folder, private, state_error
 _HINT = "stop that run, or choose another --state-dir"
 _SCRATCH = "cdc-scratch-"
 _ROOM = 1 << 20
-"""Bytes that a place for temporary files has to have: Java and Spark leave notes for each other there."""
+"""Free bytes required for temporary files: Java and Spark exchange files there."""
 _LOOKS, _LOOK_S = 4, 0.05
-"""Who only looks has the lock for a moment."""
+"""Attempts to lock, and seconds between them: `is_locked` holds the lock for a moment."""
 
 
 class RunLock:
-    """Holds `<state>/lock`. A killed driver frees it at once, but its Java process may write a moment longer: the lock
-    file names that process, and the next run waits until it is gone."""
+    """Holds `<state>/lock`. A killed driver releases it at once, but its Java process may write a moment longer: the
+    lock file names that process, and the next run waits until it has ended."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class RunLock:
         held: str = "another run is using this state directory",
         hint: str = _HINT,
     ) -> None:
-        """`held` and `hint` are what is said when another process has it."""
+        """`held` and `hint` are the texts of the error if another process has the lock."""
         self._path, self._wait_s, self._sleep = root / "lock", wait_s, sleep
         self._held, self._hint = held, hint
         self._file: IO[str] | None = None
         self._holder: dict[str, int | str] = {}
 
     def acquire(self) -> None:
-        """Take the lock. Raises StateError when another run holds it."""
+        """Take the lock. Raises StateError if another run holds it."""
         try:
             create_folder(self._path.parent)
             file = open(self._path, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - held until release
@@ -76,7 +76,7 @@ class RunLock:
         self._write({"driver": os.getpid()})
 
     def _acquire(self, file: IO[str]) -> None:
-        """Lock the file, also while somebody looks whether it is (`locked`). Raises OSError when another run has."""
+        """Lock the file; retries while `is_locked` of another process holds it. Raises OSError if another run does."""
         for _ in range(_LOOKS):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,10 +91,10 @@ class RunLock:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def create_scratch_folder(self) -> Path:
-        """A new folder in the system's place for temporary files, ours alone, which goes when the lock is given back.
+        """Create a private temporary folder, which is removed when the lock is released.
 
-        Raises StateError when there is no place for it, or no room: Java would wait for ever for a file that it cannot
-        write, and Spark for Java.
+        Raises StateError if it cannot be created, or the disk is full: Java would wait forever for a file that it
+        cannot write, and Spark for Java.
         """
         made = ""
         try:
@@ -103,7 +103,7 @@ class RunLock:
             (folder / "room").write_bytes(bytes(_ROOM))
             (folder / "room").unlink()
         except OSError as error:
-            hint = "free some space there, or name another place in TMPDIR"
+            hint = "free some space there, or set TMPDIR to another folder"
             raise StateError(
                 f"cannot make a temporary folder: {error.strerror}", where=str(error.filename or made), hint=hint
             ) from error
@@ -114,10 +114,10 @@ class RunLock:
         self._write({**self._holder, "java": pid, "java_started": start_time(pid)})
 
     def release(self) -> None:
-        """Give the lock back; the Java process has ended."""
+        """Release the lock, after the Java process has ended."""
         if self._file is not None:
             _remove_scratch(self._holder)
-            with contextlib.suppress(StateError):  # on a full disk the names of processes that are gone stay: no harm
+            with contextlib.suppress(StateError):  # on a full disk the names of ended processes stay, which is harmless
                 self._write({})
             self._file.close()
             self._file = None
@@ -150,7 +150,7 @@ class RunLock:
 
 
 def is_locked(root: Path) -> bool:
-    """Whether a run of this machine has a state directory now. Any process."""
+    """Whether a run on this machine uses a state directory now. Any process."""
     try:
         with open(root / "lock", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -173,6 +173,6 @@ def _holder(text: str) -> dict[str, int | str]:
 
 def _remove_scratch(holder: dict[str, int | str]) -> None:
     folder = Path(str(holder.get("scratch", "")))
-    # Path's own raises where it may not look.
+    # Path.is_symlink raises without permission.
     if folder.name.startswith(_SCRATCH) and not os.path.islink(folder):
         shutil.rmtree(folder, ignore_errors=True)

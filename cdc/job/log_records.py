@@ -1,4 +1,4 @@
-"""Python's log records as lines of the run's log: what connectors tell on the driver, and what worries libraries."""
+"""Writes Python's log records to the run's log: of connectors on the driver, and warnings of libraries."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ class Lines(Protocol):
     """A receiver of log lines; `Reporter.line`."""
 
     def __call__(self, message: str, level: str = "info") -> None:
-        """One log line."""
+        """Write one log line."""
 
 
 _run_lines: ContextVar[Lines | None] = ContextVar("_run_lines", default=None)
-"""Where the records of this thread go in a process with many runs: to the log of the run that it works for."""
+"""The log of the run that this thread works for, in a process with several runs."""
 
 
 @contextlib.contextmanager
 def log_records(line: Lines) -> Iterator[None]:
-    """While the block runs, records are lines: of connectors from INFO on, of libraries from WARNING on. Driver."""
+    """While the block runs, log records: of this package from INFO on, of libraries from WARNING on. Driver."""
     with _handled_by(_Handler(lambda: line)):
         yield
 
 
 @contextlib.contextmanager
 def log_records_of_runs() -> Iterator[None]:
-    """While the block runs, records of threads within a `log_records_here` are lines of that run. Driver, once.
+    """While the block runs, records of threads within a `log_records_here` go to the log of that run. Driver, once.
 
-    One handler serves all runs: a handler that leaves a logger makes a record of another thread pass over its
-    neighbour (`Logger.callHandlers` walks the list that `removeHandler` shortens).
+    One handler serves all runs: removing a handler from a logger can make a concurrent record skip another handler
+    (`Logger.callHandlers` iterates over the list that `removeHandler` shortens).
     """
     with _handled_by(_Handler(_run_lines.get)):
         yield
@@ -50,7 +50,7 @@ def log_records_of_runs() -> Iterator[None]:
 
 @contextlib.contextmanager
 def log_records_here(line: Lines) -> Iterator[None]:
-    """Within a `log_records_of_runs`: records of this thread, and of those that `same_run` joins to it, are lines."""
+    """Within `log_records_of_runs`: log the records of this thread and of threads started through `same_run`."""
     token = _run_lines.set(line)
     try:
         yield
@@ -60,7 +60,7 @@ def log_records_here(line: Lines) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _handled_by(handler: logging.Handler) -> Iterator[None]:
-    """While the block runs, the handler gets all records, and our loggers make them from INFO on."""
+    """While the block runs, the handler gets all records; loggers of this package emit them from INFO on."""
     ours = [logging.getLogger(name) for name in _OURS]
     levels = [logger.level for logger in ours]
     for logger in ours:
@@ -75,7 +75,7 @@ def _handled_by(handler: logging.Handler) -> Iterator[None]:
 
 
 def same_run(work: Callable[P, T]) -> Callable[P, T]:
-    """The callable, such that what it logs in another thread belongs to the run that this thread works for."""
+    """Wrap a callable so that its log records in another thread go to the log of this thread's run."""
     context = copy_context()
 
     def called(*given: P.args, **named: P.kwargs) -> T:
@@ -97,12 +97,12 @@ class _Handler(logging.Handler):
 
 
 def _library(record: logging.LogRecord) -> str:
-    """The name of the library that a record is of, before its text; none for records of this tool."""
+    """The prefix with the library's name of a record; empty for records of this package."""
     return "" if record.name.partition(".")[0] in _OURS else f"{record.name}: "
 
 
 class _WorkerHandler(logging.Handler):
-    """Lines on standard error, as `cdc serve` writes its own: its log has those of all pipelines' workers."""
+    """Writes lines to standard error in the format of `cdc serve`, whose log has the lines of all workers."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -114,7 +114,7 @@ class _WorkerHandler(logging.Handler):
             text = printed(f"{self.pipeline}: {_library(record)}{self.format(record)}", longest=LONGEST_CHARS)
             sys.stderr.write(f"{now} {record.levelname.lower()}: {text}\n")
             sys.stderr.flush()
-        except Exception:  # noqa: BLE001 - as every handler of the standard library: a line is no reason to fail
+        except Exception:  # noqa: BLE001 - as all handlers of the standard library: logging must not fail the task
             self.handleError(record)
 
 
@@ -122,8 +122,8 @@ _worker = _WorkerHandler()
 
 
 def label_records(pipeline: str) -> None:
-    """From now on records and Python's warnings of this process, one of Spark's that many pipelines share, are lines
-    with the name of the pipeline that it works for."""
+    """From now on log the records and warnings of this process, a Spark worker that many pipelines share, with the
+    name of the pipeline it works for."""
     _worker.pipeline = pipeline
     logging.captureWarnings(True)
-    logging.getLogger().addHandler(_worker)  # once, however often
+    logging.getLogger().addHandler(_worker)  # no effect if it is added already

@@ -1,4 +1,4 @@
-"""Lines about what a run waits for, so that it is never silent for long without a reason. Driver."""
+"""Logs what a run is waiting for, so that it is never silent for long. Driver."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from cdc.job.report import Reporter
 from cdc.process.repeated import repeatedly
 
 FIRST_S, LONGEST_S = 10.0, 60.0
-"""Seconds of silence until a step is told of; they double from the one to the other."""
+"""Seconds of silence until the current step is logged: at first, doubled each time, and at most."""
 _LOOK_S = 1.0
 
 
 class LongSteps:
-    """The present step of a run, told where no line was written for a while. `look` is called again and again."""
+    """Logs the current step of a run if no line was written for a while. `look` is called repeatedly."""
 
     def __init__(self, reporter: Reporter, clock: Callable[[], float] = time.monotonic) -> None:
         self._reporter, self._clock = reporter, clock
         self._what, self._begun_s, self._gap_s = "", clock(), FIRST_S
 
     def look(self, what: str) -> None:
-        """Note the present step, empty where nothing is waited for that is to come; tell of it when it takes long."""
+        """Set the current step, empty if the run only waits for changes of the source; log it if it takes long."""
         now_s = self._clock()
         if what != self._what:
             self._what, self._begun_s, self._gap_s = what, now_s, FIRST_S
@@ -32,7 +32,7 @@ class LongSteps:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """A block that is one step; looked at from a thread of its own."""
+        """Context manager: the block is one step, logged from a thread if it takes long."""
         self.look(what)
         with repeatedly(lambda _: self.look(what), _LOOK_S):
             yield

@@ -1,4 +1,4 @@
-"""Log lines, the status line and the status document of a run while it goes on. Driver."""
+"""Updates the log, the status line and the status document of a run. Driver."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from cdc.status.recording import Recording
 
 
 class Monitor:
-    """Tells what happened since it last did. The main thread of a run; nothing of it can stop the run.
+    """Reports what has happened since the last update. Main thread of a run; it cannot stop the run.
 
     Args:
-        progress: what the run did so far.
+        progress: what the run has done so far.
         reporter: the terminal, or the log.
         recording: the status document and the events.
-        state: where source and sink note what they wait for and what the user should see.
-        copying: how far the copying of tables is.
+        state: where source and sink write notices and what they wait for.
+        copying: the progress of snapshots.
 
     Attributes:
-        busy: whether something was going on when it last looked.
+        busy: whether a batch or a snapshot was in progress at the last update.
     """
 
     def __init__(
@@ -47,20 +47,20 @@ class Monitor:
         recording.state("running")
 
     def line(self, text: str, level: str = "info") -> None:
-        """A log line."""
+        """Write a log line."""
         self._reporter.line(text, level=level)
 
     def stopping(self) -> None:
-        """The run is to end."""
+        """Record that the run is about to stop."""
         self._recording.state("stopping")
 
     def note_restart(self, lost: WorkerLost) -> None:
-        """The query is started again, as a process of Spark's is gone."""
+        """Record that the query is restarted because a process of Spark's has died."""
         self._recording.note_restart(lost)
         self._progress.note_wait("")
 
     def update(self, query: StreamingQuery, *, last: bool) -> None:
-        """Tell it now. `last`: the query has ended."""
+        """Report what is new. `last`: the query has ended."""
         self._read_lag(query)
         for notice in self._notices.drain():
             self.line(notice, level="warning")
@@ -86,13 +86,13 @@ class Monitor:
         self._recording.tick()
 
     def _step(self, batches: int) -> str:
-        """The present step in words, empty where only changes of the source are waited for."""
+        """A description of the current step, empty if the run only waits for changes of the source."""
         if (running := self._progress.running) is not None:
             return f"batch {running} {self._progress.step}"
-        return "" if batches or self._answered else "the stream reader starts, and looks for what the first batch holds"
+        return "" if batches or self._answered else "the stream reader starts and plans the first batch"
 
     def _read_lag(self, query: StreamingQuery) -> None:
-        """The stream reader's lag comes with Spark's progress reports, as JSON in the text of an offset."""
+        """Read the stream reader's lag from Spark's progress report, where it is JSON in the text of an offset."""
         try:
             latest = query.lastProgress
         except JAVA_GONE:

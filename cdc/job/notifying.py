@@ -1,4 +1,4 @@
-"""Notifications of `cdc run`: what the file's `notify.*` options ask for, of this one run and its restarts."""
+"""Sends the notifications of `cdc run` that the file's `notify.*` options configure, for a run and its restarts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cdc.status.recorder import shown_error
 
 
 class RunNotifying:
-    """Looks at each status document; a context manager around the run and its restarts. One thread.
+    """Context manager around a run and its restarts that is called with each status document. One thread.
 
-    A run that fails and is not started again is told as `failing`; a lag, dead letters and schema changes as they come.
-    Does nothing where the file names nowhere to send to.
+    Notifies of lag, dead letters and schema changes as they occur, and of `failing` when a run fails for good. Does
+    nothing if the file configures no target.
     """
 
     def __init__(self, spec: PipelineSpec, log_format: str) -> None:
@@ -42,7 +42,7 @@ class RunNotifying:
         self._notifier.close()
 
     def __call__(self, status: StatusDocument) -> None:
-        """A new status document."""
+        """Notify of what is new in a status document."""
         if self._notifier is None or self._target is None:
             return
         look = Look(

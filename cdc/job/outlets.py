@@ -1,4 +1,4 @@
-"""Where the account of a run goes: its status document, a file of events, a caller, traces. Driver."""
+"""Creates the recording of a run: its status document, event file, callback and traces. Driver."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def recording_of(
     events: Path | None,
     on_status: Callable[[StatusDocument], None] | None,
 ) -> Recording:
-    """The recording of a run: its status document, and who else is told. `middle` is the pipeline file, compiled.
+    """The recording of a run. `middle` is the compiled pipeline file.
 
-    `events` gets a line for each event, `on_status` each new status document. Raises StateError.
+    The file `events` gets a line per event; `on_status` is called with each new status document. Raises StateError.
     """
     first = first_status(
         state.root, pipeline, name=spec.label, source=spec.source.type, sink=spec.sink.type, file=spec.file,

@@ -1,6 +1,6 @@
-"""`cdc pause`, `cdc resume`: leave one table of a pipeline, running or not, as it is in the sink, and end that.
+"""`cdc pause` and `cdc resume`: check and store the request for one table of a pipeline, running or not.
 
-What that means is in `cdc.tables.requests`: here is who may ask for it, and what is asked for already.
+What the requests do is in `cdc.tables.requests`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _AS_STATUS = "name one as `cdc status` does: database.table"
 
 
 def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
-    """Leave the request in the state directory; a sentence about it.
+    """Store the request in the state directory; return a sentence about it.
 
-    Raises NotNow when the pipeline never ran, SourceError for a table that is not captured, or that no copy could
-    bring up to date again.
+    Raises NotNow if the pipeline never ran, SourceError for a table that is not captured, or that cannot be
+    re-snapshotted afterwards.
     """
     with changing(state_dir, spec) as state:
         done = _pause_table(spec, table, state)
@@ -40,12 +40,12 @@ def _pause_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     source = _source(spec, state)
     found, last = find_source_table(state, table), CommitLog(state.commits).last()
     if source.snapshots(found) is not Snapshots.ALWAYS:
-        hint = "leave it out with the options of the source, or stop the pipeline"
+        hint = "exclude it with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not re-snapshot it afterwards", where=table, hint=hint)
     merged = TableLog(state.store).at(last).tables.merged
     for sink_table in compile_spec(spec).routes(found):
         if sink_table in merged:
-            hint = "they are copied together: leave it out with tables.exclude, or stop the pipeline"
+            hint = "they are re-snapshotted together: exclude it with tables.exclude, or stop the pipeline"
             raise SourceError(f"it cannot be paused: other tables go to {sink_table} too", where=table, hint=hint)
     if found in PauseReader(state).tables().paused:
         return f"{table} is paused already."
@@ -54,10 +54,7 @@ def _pause_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
 
 
 def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
-    """Leave the request there; a sentence about it.
-
-    Raises NotNow when the table is not paused, too, else as `request_pause`.
-    """
+    """Store the request; return a sentence about it. Raises as `request_pause`, NotNow if the table is not paused."""
     with changing(state_dir, spec) as state:
         done = _resume_table(spec, table, state)
         show_requests(state)
@@ -73,8 +70,8 @@ def _resume_table(spec: PipelineSpec, table: str, state: StateDir) -> str:
     if found is None:
         paused = ", ".join(sorted(map(str, pauses.paused))) or "none"
         raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
-    if source.snapshots(found) is not Snapshots.ALWAYS:  # before anything is left there: the next run would stop at it
-        hint = "take the edit of the source's options back; one that was left out is copied when it is taken in again"
+    if source.snapshots(found) is not Snapshots.ALWAYS:  # checked first: a stored request would stop the next run
+        hint = "revert the edit of the source's options; an excluded table is snapshotted when it is included again"
         raise SourceError("it cannot be resumed: its source does not re-snapshot it", where=table, hint=hint)
     Mailbox(state.store).add(found, RequestKind.RESUME)
     return f"{table} will be re-snapshotted, and followed again."

@@ -1,7 +1,7 @@
 """One run of a pipeline, step by step, while its state directory is locked. Driver.
 
 announce --> check the first tables --> check sink, edits and state --> commit what earlier runs decided
-         --> Spark --> executors' side --> batches, until the end
+         --> start Spark --> set up the executors' side --> run batches until the end
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cdc.spec.model import PipelineSpec
 
 
 class PipelineRun:
-    """One run. `middle` is the pipeline file, compiled."""
+    """One run. `middle` is the compiled pipeline file."""
 
     def __init__(
         self, spec: PipelineSpec, middle: Middle, place: LockedState, mode: Mode, control: RunControl, output: Output
@@ -51,7 +51,7 @@ class PipelineRun:
         )
 
     def go(self) -> None:
-        """All steps. Returns early when a signal comes before anything is read. Raises CdcError."""
+        """Run all steps; return early if a signal arrives before anything is read. Raises CdcError."""
         self._announce()
         with contextlib.ExitStack() as stack:
             with self._output.recording.ticking():
@@ -60,14 +60,14 @@ class PipelineRun:
                 self._follow(*parts)
 
     def _begin(self, stack: contextlib.ExitStack) -> tuple[SparkSession, StreamParts] | None:
-        """All before the first batch; None when a signal comes meanwhile."""
+        """Run all steps before the first batch; None if a signal arrives meanwhile."""
         checks = FirstChecks(self._spec, self._middle, self._state, self._source, self._sink, self._output)
         step = self._output.step
-        with step("tables of source and sink are looked at"):
+        with step("tables of source and sink are checked"):
             checks.check_first_tables()
             checks.check_state()
         stack.enter_context(self._signals.installed())
-        with step("what earlier runs have left is looked at, and committed"):
+        with step("batches that earlier runs decided are committed"):
             if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
                 return None
         parts = None
@@ -88,7 +88,7 @@ class PipelineRun:
             self._output.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
 
     def _follow(self, spark: SparkSession, parts: StreamParts) -> None:
-        """Batch after batch, until the end."""
+        """Run batches until the end."""
         bounded, runner = self._mode.until_caught_up or self._source.bounded, self._runner
         reporter = self._output.reporter
         say = self._output.line if self._control.shared is None else self._control.shared.report_waiting

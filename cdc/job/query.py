@@ -1,4 +1,4 @@
-"""The structured-streaming query of a run, and the workers that get ready beside its first batch. Driver."""
+"""The structured-streaming query of a run, and the warm-up of workers while the first batch is planned. Driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def query_of(
     *,
     bounded: bool,
 ) -> QueryStart:
-    """The query over these parts, not started yet. `reads` is called once Spark reads the stream; `say` logs a line."""
+    """The query of these parts, not started yet. `reads` is called once Spark reads the stream; `say` logs a line."""
     batch = same_run(briefly(ForeachBatch(runner, parts.state)))
     start = partial(_start, spark, parts, batch, bounded=bounded)
     drained = None if bounded else partial(_start, spark, parts, batch, bounded=True)
@@ -43,7 +43,7 @@ def query_of(
 
 
 def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[[str], None]) -> None:
-    """Work beside the first batch, once the stream reader is up; `say` is called again and again when it takes long."""
+    """Warm the workers up during the first batch, once the stream reader is up; `say` logs it if it takes long."""
     try:
         with repeatedly(lambda seconds: say(_COMPILING.format(seconds=seconds)), SAY_EVERY_S):
             workers()
@@ -68,8 +68,11 @@ def _start(
 
 
 def _weakly(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
-    """The callable for Java, which keeps what it has been given until it collects its old objects: a hundred runs later
-    in a process of many, each with its source and its sink."""
+    """Wrap the callable for Java with a weak reference.
+
+    Java keeps callbacks until it collects its old generation, which may be a hundred runs later in a process with many
+    runs; each would keep its source and sink alive.
+    """
     reference = weakref.ref(batch)
 
     def call(frame: DataFrame, number: int) -> None:

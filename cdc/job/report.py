@@ -20,10 +20,10 @@ _USUAL_WIDTH = 80
 
 
 class Reporter:
-    """Writes log lines to `err`, the summary to `out`. The status line appears only when `err` is a terminal.
+    """Writes log lines to `err`, the summary to `out`. The status line appears only if `err` is a terminal.
 
-    `sink` is the name of one of several sinks: its lines have it, and there is no status line. `written_s` is when the
-    last log line was written (monotonic).
+    `sink` is set in a pipeline with several sinks: lines begin with it, and there is no status line. `written_s` is
+    when the last log line was written (`time.monotonic`).
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Reporter:
         self._lock = threading.Lock()  # lines also come from the thread that reads what Spark prints
 
     def line(self, message: str, level: str = "info", **fields: Any) -> None:
-        """One log line with its fields. Fields are plain JSON values and never hold secrets."""
+        """Write one log line with its fields. Fields are plain JSON values and never hold secrets."""
         now = datetime.now(UTC)
         if self._json:
             shown = printed_field({"message": message, **fields})
@@ -56,7 +56,7 @@ class Reporter:
             self.written_s = time.monotonic()
 
     def batch(self, report: BatchReport) -> None:
-        """One line per committed batch; on a terminal the status line says it instead."""
+        """Write one line per committed batch; on a terminal the status line replaces it."""
         if self._live or not (report.rows or report.tables):
             return
         fields: dict[str, Any] = {} if report.lag_s is None else {"lag_s": round(report.lag_s, 3)}
@@ -72,7 +72,7 @@ class Reporter:
         )
 
     def status(self, now: ProgressTotals, running: int | None, bars: Sequence[str] = ()) -> None:
-        """Redraw the status line, below one line for each of `bars`. No effect when stderr is not a terminal."""
+        """Redraw the status line below the `bars`. No effect if stderr is not a terminal."""
         if not self._live:
             return
         lag = "-" if now.lag_s is None else f"{now.lag_s:.1f} s"
@@ -94,10 +94,10 @@ class Reporter:
     def summary(
         self, now: ProgressTotals, behavior: str = "", copied: Sequence[str] = (), *, failed: bool = False
     ) -> None:
-        """The table at the end: one row per sink table, then what was counted and why, and re-snapshots (`copied`).
+        """Print the summary: one row per sink table, the counts by reason, and re-snapshots (`copied`).
 
-        `behavior` is what became of schema changes; how many were held back is among the counts. Nothing is printed
-        of a run that has `failed` before its first commit: it has an error to tell, and no sums.
+        `behavior` is the policy for schema changes; the number of those held back is from the counts. Nothing is
+        printed for a run that `failed` before its first commit.
         """
         self._erase()
         if failed and not now.batches:
@@ -128,7 +128,9 @@ class Reporter:
         lines += [*_table(now), f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s"]
         lines += [f"schema changes: {behavior}{_held_back(now)}"] if behavior else []
         lines += [f"counted: {reason}: {number:,}" for reason, number in sorted(now.counts.items())]
-        self._out.write("".join(f"{printed(text)}\n" for text in (*lines, *copied)))  # at once: others may end now
+        self._out.write(
+            "".join(f"{printed(text)}\n" for text in (*lines, *copied))
+        )  # in one call: other runs print too
         self._out.flush()
 
     def _erase(self) -> None:
@@ -143,7 +145,7 @@ def _held_back(now: ProgressTotals) -> str:
 
 
 def _width(terminal: IO[str]) -> int:
-    """Columns of the terminal: a line that wraps could not be redrawn."""
+    """The width of the terminal in columns: a line that wraps could not be redrawn."""
     try:
         return os.get_terminal_size(terminal.fileno()).columns or _USUAL_WIDTH
     except (OSError, ValueError):
@@ -151,7 +153,7 @@ def _width(terminal: IO[str]) -> int:
 
 
 def new_counts(before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Reasons whose count has grown, with by how much."""
+    """Yield the reasons whose count has grown, with the increase."""
     for reason, number in now.items():
         if number > before.get(reason, 0):
             yield reason, number - before.get(reason, 0)

@@ -1,4 +1,4 @@
-"""`cdc run` of a pipeline whose file has a restart strategy: run after run in one process. Driver."""
+"""Restarts failed runs within one process, as the file's restart strategy says. Driver."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def run_with_restarts(
     default: Strategy = "none",
     stop_requested: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Call `run` again after failures as `pipeline.restart` says, or once, and return its result.
+    """Call `run`, again after failures as `pipeline.restart` says; return its result.
 
-    `default` is the strategy of a file without one. `stop_requested` says whether the state directory has a
-    request to stop: no run begins after that, also when it comes while none runs. Each run with a Spark session of its
-    own starts Java again, as nothing is known of what the failed one has left. Raises the last CdcError.
+    `default` is the strategy of a file without one. `stop_requested` returns whether the state directory has a stop
+    request: no run starts after it, even if it arrives between two runs. A run with a Spark session of its own starts
+    Java again, as the state of the failed session is unknown. Raises the last CdcError.
     """
     policy = restart_policy(spec.pipeline, default)
     if policy.strategy == "none":
@@ -45,9 +45,9 @@ def run_with_restarts(
             delay_s = restarts.plan(error, batch=control.progress.running, committed=done, now_s=time.monotonic())
             if delay_s is None or control.stop.is_set():
                 raise
-            reporter.line(f"failed, and is started again in {delay_s:.1f} s: {error}", level="warning")
+            reporter.line(f"failed, will be restarted in {delay_s:.1f} s: {error}", level="warning")
             waiting.wait(delay_s)
             if stop_requested():
-                reporter.line("stopped between two runs, as was asked")
+                reporter.line("stopped between two runs, as requested")
                 return 0
             again = True

@@ -1,4 +1,4 @@
-"""`cdc resync`: ask a pipeline, running or not, to snapshot one table again; `schedule.copy: refresh`: all of them."""
+"""`cdc resync`: request a re-snapshot of a table, also while the pipeline runs. `schedule.copy: refresh`: of all."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from cdc.tables.requests import Mailbox, RequestKind
 
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
-    """Leave the request in the state directory. Raises NotNow when the pipeline never ran or the table is paused,
-    TableUnknown for a name that is none of its tables, SourceError when its source cannot re-snapshot the table.
+    """Store the request in the state directory.
 
-    What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the snapshot is later.
+    Rows of the table that are decided but lost by the sink are then dropped (`cdc.flow.lost`): the snapshot is newer.
+    Raises NotNow if the pipeline never ran or the table is paused, TableUnknown for an unknown name, SourceError if the
+    source cannot re-snapshot the table.
     """
     with changing(state_dir, spec) as state:
         leave_request(spec, table, state)
@@ -33,7 +34,7 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
 
 
 def leave_request(spec: PipelineSpec, table: str, state: StateDir) -> None:
-    """Leave the request of `request_resync` in a state directory."""
+    """Store the request of `request_resync` in a state directory."""
     pipeline = state.ran_pipeline(source=spec.source.type)
     source: Source = spec.source.build(Context(pipeline, state.source))
     found = find_source_table(state, table)
@@ -52,12 +53,12 @@ def _check_snapshotted(source: Source, table: TableId) -> None:
         return
     if source.captures(table):
         raise SourceError("this source reads a log only, it cannot re-snapshot a table", where=str(table))
-    hint = "take it in again with the options of the source: it is snapshotted then"
+    hint = "include it with the options of the source: it is snapshotted then"
     raise TableUnknown("the pipeline does not capture this table", where=str(table), hint=hint)
 
 
 def _check_distinguishable(table: TableId, sink_tables: Sequence[TableId], tables: TableViews) -> None:
-    """Raise SourceError when the rows of a table are among those of others, and nothing tells them apart."""
+    """Raise SourceError if the rows of a table are mixed with those of others in a sink table without a key."""
     known, merged = tables.sink, tables.tables.merged
     for sink_table in sink_tables:
         if sink_table in merged and sink_table in known and not known[sink_table].primary_key:
@@ -69,10 +70,10 @@ def _check_distinguishable(table: TableId, sink_tables: Sequence[TableId], table
 
 
 def refresh(spec: PipelineSpec, state: StateDir) -> int:
-    """Ask for each table that the source has now and is not paused; how many. None before the first run, which copies
-    them anyway.
+    """Request a re-snapshot of each current table that is not paused; return their number.
 
-    Raises SourceError when the source cannot be reached, or reads a log only.
+    Returns 0 before the first run, which snapshots all tables anyway. Raises SourceError if the source cannot be
+    reached, or only reads a log.
     """
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:

@@ -35,15 +35,17 @@ def run(
     events: Path | None = None,
     on_status: Callable[[StatusDocument], None] | None = None,
 ) -> int:
-    """Run a pipeline until it is stopped, caught up (when asked, or when the source is bounded), or failed.
+    """Run a pipeline until it is stopped, has caught up (`until_caught_up`, or a bounded source), or fails.
 
-    `background` reads with half the cores when the pipeline does not say how many: what a server on this machine does
-    for us is at no lower priority than what it does for others. The rest of it is `cdc.process.background`.
-    `control` is for a run in a thread of somebody else's process: `cdc.api`. `events` is a file that gets a line for
-    each event; `on_status` is told of each new status document, in the thread of the run (`cdc.status`).
+    Args:
+        background: read with half the cores unless the pipeline sets a number: a database on the same machine does not
+            serve this process at a lower priority. See also `cdc.process.background`.
+        control: for a run in a thread of another program (`cdc.api`).
+        events: a file that gets a line per event.
+        on_status: called with each new status document, in the thread of the run (`cdc.status`).
 
-    Returns 0. Raises CdcError with the exit code of what failed; everything committed until then stays committed, and
-    the next run with the same state directory continues there.
+    Returns 0. Raises CdcError with the exit code of the failure; committed batches stay committed, and the next run
+    with the same state directory continues there.
     """
     control = control or RunControl()
     check_spark_settings(spec, control)

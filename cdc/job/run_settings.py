@@ -1,4 +1,4 @@
-"""The settings of one run: how it was asked to go about it, where its state is, and where it tells what it does."""
+"""The settings of one run: its mode, its locked state directory, and its outputs. Driver."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from cdc.status.recording import Recording
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """The mode of a run, as it was asked for."""
+    """The mode of a run, from the command line."""
 
     master: str
     until_caught_up: bool
     background: bool
 
     def parallelism(self, spec: PipelineSpec, spark: SparkSession) -> int:
-        """Most tasks of a batch."""
+        """The maximum number of tasks per batch."""
         cores = int(spark.sparkContext.defaultParallelism)
         return spec.pipeline.parallelism or (max(1, cores // 2) if self.background else cores)
 
 
 @dataclass(frozen=True, slots=True)
 class LockedState:
-    """The locked state directory of a run; `pipeline` is the id that it gives the pipeline."""
+    """The locked state directory of a run; `pipeline` is the pipeline's id in it."""
 
     pipeline: str
     state: StateDir
@@ -42,20 +42,20 @@ class LockedState:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The outputs of a run: log lines, what others print, and status documents."""
+    """The outputs of a run: log lines, output of child processes, and status documents."""
 
     reporter: Reporter
     json_log: JsonLog
     recording: Recording
 
     def line(self, text: str, level: str = "info", **fields: Any) -> None:
-        """A log line."""
+        """Write a log line."""
         self.reporter.line(text, level=level, **fields)
 
     def step(self, what: str) -> AbstractContextManager[None]:
-        """A block that is one step of the run: it is told of when it takes long."""
+        """Context manager: one step of the run, which is logged if it takes long."""
         return LongSteps(self.reporter).step(what)
 
     def warn(self, text: str) -> None:
-        """A log line that is a warning."""
+        """Write a warning to the log."""
         self.reporter.line(text, level="warning")

@@ -1,12 +1,12 @@
-"""`cdc savepoint` and `cdc run --from-savepoint`. Driver, while nothing runs.
+"""`cdc savepoint` and `cdc run --from-savepoint`. Driver, while the pipeline does not run.
 
-A savepoint holds the state, not the sink's data. So a pipeline that starts from one finds a sink that may have gone on:
+A savepoint holds the state, not the sink's data. So the sink may be ahead of the savepoint that a pipeline starts from:
 
 | sink | what happens |
 |---|---|
-| knows which batches it has (DuckDB) | it is refused when it has later ones: put its data of that time back, too |
-| does not | the pipeline goes on under a new id, so that nothing passes for done: what was committed after it is |
-| | committed once more. Tables with a key come out the same, others get those rows twice |
+| knows its committed batches (DuckDB) | refused if it has later batches: restore the sink's data of that time, too |
+| does not | the pipeline continues under a new id, so that no batch counts as committed already: later changes are |
+| | committed again. Tables with a key end up the same, tables without one get those rows twice |
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from cdc.state.remote.compact import documents
 from cdc.state.savepoint import Savepoint, about, keep, start_from
 
 FOLDER = "savepoints"
-"""Beside the state directories."""
+"""The folder of savepoints, next to the state directories."""
 _PIPELINE = "pipeline.json"
 
 
 def create_savepoint(spec: PipelineSpec, root: Path) -> Path:
-    """Keep a copy of the state; its folder is beside the state directory, with name and time.
+    """Copy the state into a folder named by pipeline and time, next to the state directory; return the folder.
 
-    Raises NotNow when the pipeline runs elsewhere, has not run, or is in the middle of a copy or a commit; StateError.
+    Raises NotNow if the pipeline runs elsewhere, never ran, or has a snapshot or a commit in progress; StateError.
     """
     found = parse_location(root)
     if not found.url:
-        _id(spec, StateDir(root))  # before a lock file makes a folder
+        _id(spec, StateDir(root))  # before the lock file creates the folder
     with alone(found) as state:
         pipeline, log = _committed_pipeline(spec, state, runs=False)
         now = time.time()
         when = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
         beside = default_state_dir(spec) if found.url else root
-        if spec.sink_name:  # its folder is in that of the pipeline, which has a folder for each sink and no other
+        if spec.sink_name:  # its state is in the pipeline's folder, which has folders of sinks only
             pipelines = beside.parent.parent
             name, folder = f"{pipelines.name}-{spec.sink_name}-{when}", pipelines.parent / FOLDER
         else:
@@ -55,39 +55,39 @@ def create_savepoint(spec: PipelineSpec, root: Path) -> Path:
 
 
 def check_savepoint(spec: PipelineSpec, root: Path) -> None:
-    """Look, beside its run, whether a savepoint would be refused: then the run need not end for it.
+    """Check, while the pipeline runs, whether a savepoint would be refused, before the run is stopped for it.
 
-    Raises NotNow when the pipeline has committed nothing yet, or is in the middle of a copy; StateError.
+    Raises NotNow if nothing is committed yet, or a snapshot is in progress; StateError.
     """
     with reading(root, spec) as state:
         _committed_pipeline(spec, state, runs=True)
 
 
 def _committed_pipeline(spec: PipelineSpec, state: StateDir, *, runs: bool) -> tuple[str, CommitLog]:
-    """The id and the commits of a pipeline that has committed some, and copies nothing. Raises NotNow."""
+    """The id and the commit log of a pipeline with commits and without a snapshot in progress. Raises NotNow."""
     pipeline, log = _id(spec, state), CommitLog(state.commits)
     if log.committed() < 0:
-        raise NotNow("no batch is committed yet", where=spec.label, hint="ask again once there is one")
+        raise NotNow("no batch is committed yet", where=spec.label, hint="try again after the first commit")
     if not runs and log.uncommitted():
-        hint = "let it run until that is through, then ask again"
+        hint = "run the pipeline until the batch is committed, then try again"
         raise NotNow("a batch is decided and not committed yet", where=spec.label, hint=hint)
     copying = (state.store.read_json(SNAPSHOT) or {}).get("tables", {})
     unfinished = sorted(table for table, fields in copying.items() if fields.get("state") != "done")
     if unfinished:
-        hint = "ask again once they are copied"
-        raise NotNow(f"tables are being copied: {', '.join(unfinished[:3])}", where=spec.label, hint=hint)
+        hint = "try again when the snapshots are done"
+        raise NotNow(f"tables are being snapshotted: {', '.join(unfinished[:3])}", where=spec.label, hint=hint)
     return pipeline, log
 
 
 def _id(spec: PipelineSpec, state: StateDir) -> str:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
-        raise NotNow("has not run yet: there is nothing to keep", where=spec.label, hint="start it first")
+        raise NotNow("has not run yet: there is no state to save", where=spec.label, hint="start it first")
     return pipeline
 
 
 def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
-    """Make the state directory from a savepoint; what the user should know. Raises StateError."""
+    """Create the state directory from a savepoint; return a message for the user. Raises StateError."""
     savepoint = of_this_machine(savepoint, "a savepoint", "copy it to this machine, and name the folder")
     found, location = about(savepoint), parse_location(root)
     state = StateDir(root)
@@ -97,17 +97,17 @@ def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     if not renamed:
         return f"starting from a savepoint of {found.name} after batch {found.batch}"
     return (
-        f"starting from a savepoint of {found.name} after batch {found.batch}, as {pipeline}: what came after it "
-        "is committed once more, and tables without a key get those rows twice"
+        f"starting from a savepoint of {found.name} after batch {found.batch}, as {pipeline}: later changes are "
+        "committed again, and tables without a key get those rows twice"
     )
 
 
 def _upload(savepoint: Path, location: StateLocation, renamed: bool) -> str:
-    """Put a savepoint into an object store, in one step; the id of the pipeline. Raises StateError."""
+    """Upload a savepoint into an object store, atomically; return the id of the pipeline. Raises StateError."""
     with alone(location) as state, tempfile.TemporaryDirectory(prefix="cdc-savepoint-") as folder:
         if state.store.read(_PIPELINE) is not None:
             hint = "choose another --state-dir, or remove the objects of this one"
-            reason = "there is a state already, which a savepoint does not replace"
+            reason = "there is a state already, and a savepoint does not replace it"
             raise StateError(reason, where=location.url, hint=hint)
         made = Path(folder) / "state"
         pipeline = start_from(savepoint, made, renamed=renamed)

@@ -1,4 +1,4 @@
-"""The status document of a pipeline, wherever it runs. Any process."""
+"""Reads the status document of a pipeline, wherever it runs. Any process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SOON = RetryPolicy(timeout_s=10.0)
 
 
 def last_run(given: str | Path) -> Seen | None:
-    """The last run of a state directory or URL by its own account, None when there was none. Raises StateError.
+    """The status of the last run of a state directory or URL, None if it never ran. Raises StateError.
 
-    A run on another machine puts its document into the store every few seconds.
+    A run on another machine writes its document into the store every few seconds.
     """
     found = parse_location(given)
     if not found.url or is_locked(found.root):
@@ -35,19 +35,21 @@ def last_run(given: str | Path) -> Seen | None:
 
 
 def show_requests(state: StateDir) -> None:
-    """Put what was asked for of a pipeline that runs nowhere into its document, as far as an object store has that: of
-    a folder it is read with the document. Raises StateError."""
+    """Add pending requests to the status document in an object store, if the pipeline does not run. Raises StateError.
+
+    In a folder, requests are read together with the document.
+    """
     if not isinstance(state.store, RemoteStore):
         return
     url = state.store.session.url
     data = bucket_at(url, _SOON).get(STATUS)
     status = None if data is None else from_json(data, f"{url}/{STATUS}")
-    if status is not None and status.state not in LIVING:  # a run that lives shows it itself
+    if status is not None and status.state not in LIVING:  # a live run updates the document on its own
         write_status(state.root, with_requests(state.root, status))
 
 
 def check_here(name: str, given: str | Path) -> None:
-    """Raise NotNow unless the pipeline runs on this machine, where a request in its state directory reaches it."""
+    """Raise NotNow unless the pipeline runs on this machine, so that a request in its state directory reaches it."""
     found = parse_location(given)
     now = read_status(found.root) if not found.url or is_locked(found.root) else None
     if now is not None and now.alive:
@@ -55,6 +57,6 @@ def check_here(name: str, given: str | Path) -> None:
     other = holder(bucket_at(found.url, _SOON)) if found.url else None
     if other is not None:
         raise NotNow(
-            f"{other.description} has it, or had it and ended without a word", where=name, hint="ask on that machine"
+            f"{other.description} holds its state, or did when it was killed", where=name, hint="ask on that machine"
         )
     raise NotNow("does not run", where=name, hint=f"its state directory is {found.url or found.root}")

@@ -1,15 +1,15 @@
-"""A pipeline with several sinks: a run for each, side by side on one Spark session. Driver.
+"""A pipeline with several sinks: one run per sink, in parallel on one Spark session. Driver.
 
 | a sink | what happens |
 |---|---|
-| is away | its run tries again for `retry-timeout`, then as `pipeline.restart` says; the others go on |
-| fails for good | its run is over, the others go on; the process ends with its error once they have ended |
-| is slow | its run is behind the others, at a place of its own in the source's log |
+| is unreachable | its run retries for `retry-timeout`, then as `pipeline.restart` says; the others continue |
+| fails for good | its run ends, the others continue; the process ends with its error after the last run has ended |
+| is slow | its run is behind the others, at its own offset in the source's log |
 
-What one run has read of the log the others take from it (`Siblings`), where the source can do that: it is decoded once.
+Runs share what one of them has read and decoded of the log (`Siblings`), if the source supports that.
 
-Each run has its own state, decisions and place in the log, in `sinks/<name>` of the pipeline's state directory. So a
-sink that is added later begins with a snapshot of its own, and one that is taken out and put back goes on where it was.
+Each run has its own state, decisions and offset, in `sinks/<name>` of the pipeline's state directory. So a sink that is
+added later starts with its own snapshot, and one that is removed and added back continues where it stopped.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 
 RunSink = Callable[[PipelineSpec, RunNotifying, RunControl], int]
-"""One run into one sink, with what is to see its status documents. Raises CdcError."""
+"""Runs a pipeline into one sink, with the receiver of its status documents. Raises CdcError."""
 
 _LOOK_S = 0.2
 _LOG = "log"
-"""The folder among the temporary files that has what one run has read of the source's log for all."""
+"""The temporary folder with the decoded log that the runs share."""
 
 
 @dataclass
 class _SinkRuns:
-    """The runs into one sink, one after the other, with its state in `root`.
+    """The runs into one sink, one after the other, with their state in `root`.
 
-    `specs` is the pipeline with each of its sinks, `stop` ends the runs, `error` is what has ended the last one.
+    `specs` is the pipeline once per sink, `stop` ends the runs, `error` is the error that ended the last one.
     """
 
     spec: PipelineSpec
@@ -64,7 +64,7 @@ class _SinkRuns:
     error: CdcError | None = None
 
     def work(self, run: RunSink, default: Strategy) -> None:
-        """Run until the end, or until a failure that no run follows. Raises nothing."""
+        """Run until the end, or until a failure without a restart. Raises nothing."""
         retry = RetryPolicy(stopping=self.stop.is_set)
         try:
             with self.notifying:
@@ -72,9 +72,9 @@ class _SinkRuns:
                     self.spec, lambda control: self._run_once(run, control), self.reporter, retry, self._control,
                     default=default, stop_requested=StateDir(self.root).stop_requested,
                 )  # fmt: skip
-        except Exception as error:  # noqa: BLE001 - one sink's failure is no other's: raised once all have ended
+        except Exception as error:  # noqa: BLE001 - must not stop other sinks: raised once all runs have ended
             self.error = as_cdc_error(error)
-            self.reporter.line(f"the run into this sink has ended, others go on: {error}", level="error")
+            self.reporter.line(f"the run into this sink has failed, the others continue: {error}", level="error")
 
     def _control(self, *, guest: bool = False, again: bool = False) -> RunControl:
         return RunControl(
@@ -89,17 +89,17 @@ class _SinkRuns:
             if self.shared.alive():
                 raise
             self.stop.set()  # another run would have no Spark either
-            hint = "run the pipeline again: each sink goes on after its last committed batch"
+            hint = "run the pipeline again: each sink continues after its last committed batch"
             raise EngineError(f"Spark has ended: {error}", hint=hint) from error
 
 
 def run_sinks(
     specs: Sequence[PipelineSpec], run: RunSink, *, root: Path, master: str | None, log_format: str, bounded: bool
 ) -> int:
-    """Run a pipeline into each of its sinks until all have ended. Returns 0. Main thread; a signal stops all of them.
+    """Run a pipeline into each of its sinks until all runs have ended. Returns 0. Main thread; a signal stops all.
 
-    `specs` is the pipeline with each sink; `root` the folder of its state, `bounded` whether runs end at the present
-    end of the log. Raises the first error that has ended a run, when all have ended.
+    `specs` is the pipeline once per sink; `root` the folder of its state; `bounded` whether runs end at the current
+    end of the log. After all runs have ended, raises the first error that ended one.
     """
     check_progress(specs[0], root)
     reporter, stop = Reporter(log_format), threading.Event()
@@ -139,7 +139,7 @@ def run_sinks(
 
 
 def _work_all(sinks: Sequence[_SinkRuns], work: Callable[[_SinkRuns], None], stop: threading.Event) -> None:
-    """Let the runs into each sink work in a thread until the last one has ended; `stop` stops all of them."""
+    """Run each sink in a thread and wait until all have ended; `stop` stops all of them."""
     threads = [threading.Thread(target=work, args=(runs,), name=runs.spec.label) for runs in sinks]
     for thread in threads:
         thread.start()

@@ -1,13 +1,13 @@
-"""Sink tables that somebody has altered or dropped by hand since the pipeline last wrote to them. Driver.
+"""Repairs sink tables that were altered or dropped by hand since the pipeline last wrote to them. Driver.
 
-At the start of a run, before anything fails on them:
+At the start of a run, before a batch fails on them:
 
-| | what is done |
+| in the sink | what is done |
 |---|---|
-| a column was dropped | it is added again, NULL in the rows that are there |
-| a column was added | it is left as it is |
-| a table was dropped, nobody asked for a copy | the run stops, names the tables and the command that has each copied |
-| it was asked for (`cdc resync`) | rows of decided batches are let go, the table is created, its copy brings the rows |
+| a column was dropped | it is added again, NULL in existing rows |
+| a column was added | it is ignored |
+| a table was dropped | the run stops; the error names the tables and the `cdc resync` commands |
+| the same, `cdc resync` requested | its rows of decided batches are dropped; it is created and re-snapshotted |
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from cdc.tables.states import Schemas
 log = logging.getLogger(__name__)
 
 _SHOWN = 5
-"""Tables named in a message."""
+"""The most tables named in a message."""
 
 
 class SinkTables:
-    """The sink's tables at the start of a run, before its first commit. `where` is the sink's place, for messages."""
+    """The sink's tables at the start of a run, before its first commit. `where` is the sink's location, for errors."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class SinkTables:
         self._log, self._tables = CommitLog(state.commits), TableLog(state.store)
 
     def restore(self, filled: Mapping[TableId, Collection[TableId]]) -> None:
-        """Restore sink tables that are filled; each with the source tables that go there.
+        """Restore the sink tables that the pipeline has filled; `filled` maps each to its source tables.
 
-        Raises SinkError for tables that are gone and nobody asked for, ChangeRefused for a column that the policy does
-        not let be added. Repeatable: what is asked for is on disk before anything else is done.
+        Raises SinkError for missing tables without a request, ChangeRefused for a column that the policy does not add.
+        Repeatable: requests are on disk before anything else is done.
         """
         last, sink = self._log.last(), self._sink
         if self._half_applied(last):
@@ -81,14 +81,14 @@ class SinkTables:
                 raise self._missing_error([table], {})
             for source in sorted(sources - requested):
                 mailbox.add(source, RequestKind.SNAPSHOT)
-            log.warning("%s: it was dropped in the sink; it is created, and re-snapshotted as was asked for", table)
+            log.warning("%s: it was dropped in the sink; it is created and re-snapshotted, as requested", table)
         self._remove_from_decisions(missing)
         self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
 
     def _add_columns(self, last: int, there: Schemas) -> None:
-        """Add the columns that were dropped in these tables, and warn of what was altered.
+        """Add columns that were dropped in these tables, and log a warning for each altered table.
 
-        A table that rows cannot go into any more is warned of; the run stops when there are some.
+        A table that no longer takes rows is only warned of; the run stops when rows for it arrive.
         """
         creations = [CreateTable(table, schema) for table, schema in there.items()]
         try:
@@ -106,27 +106,27 @@ class SinkTables:
         self._apply(last, creations)
 
     def _creation(self, table: TableId, schema: TableSchema, sources: Collection[TableId]) -> CreateTable:
-        """The table as it was created at first, with the options of its source table's rule."""
+        """The creation of a table as the first time, with the options of its source table's rule."""
         rule = None if self._rules is None else self._rules.rule(min(sources))
         if rule is None:
             return CreateTable(table, schema)
         return CreateTable(table, schema, tuple(rule.table_options.items()), rule.partition_keys)
 
     def _half_applied(self, last: int) -> bool:
-        """Whether a batch that is not decided has begun to change the sink's tables: it may have dropped some."""
+        """Whether an undecided batch has begun to change the sink's tables: it may have dropped some."""
         begun = self._state.sink.read_json(journal.FILE)
         return begun is not None and begun.get("batch", -1) > last
 
     def _apply(self, last: int, creations: Sequence[CreateTable]) -> None:
-        """Create the tables after the last batch that is decided: the next one has not begun to change anything.
+        """Create tables on behalf of the last decided batch; the next one has not begun to change anything.
 
-        The sink's notes are of that batch, or of an earlier time that the same was put back: none counts any more.
+        The sink's journal is removed first: it is from that batch or from an earlier restore, and outdated.
         """
         self._state.sink.remove(journal.FILE)
         self._sink.apply(last, creations)
 
     def _remove_from_decisions(self, tables: Sequence[TableId]) -> None:
-        """Take the rows of tables out of what is decided and not committed."""
+        """Remove the rows of tables from decisions that are not committed."""
         names = {name for table in tables for name in names_of(self._sink, table)}
         for decision in self._log.uncommitted():
             kept = tuple(handle for handle in decision.prepared if str(handle.table) not in names)
@@ -138,10 +138,9 @@ class SinkTables:
         names = [min(sources[table]) for table in tables if table in sources]
         commands = ", ".join(f"`cdc resync FILE {name}`" for name in names[:_SHOWN])
         able = any(self._source.snapshots(name) is not Snapshots.NEVER for name in names)
-        again = f"ask for a copy ({commands}) and start again; " if able else ""
+        again = f"request a re-snapshot ({commands}) and start again; " if able else ""
         return SinkError(
-            f"tables that this pipeline has filled are not there any more, or cannot be seen: {shown}",
+            f"tables that this pipeline has filled are missing, or not visible: {shown}",
             where=self._where,
-            hint="put them back, or give the user the right to see them; "
-            f"{again}or start over with another --state-dir",
+            hint=f"restore them, or give the user the right to see them; {again}or start over with another --state-dir",
         )

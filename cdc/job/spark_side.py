@@ -1,4 +1,4 @@
-"""Spark of one run: its session, and what its stream reader and its executors are made of. Driver."""
+"""The Spark session of one run, and the parts that its stream reader and executors need. Driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cdc.spec.model import PipelineSpec
 
 
 class SparkSide:
-    """A session of the run's own, or the one that its pipelines share. `java` is the Java that it runs on."""
+    """Opens the session of a run: its own, or one shared with other pipelines. `java` is the Java in use."""
 
     def __init__(self, spec: PipelineSpec, place: LockedState, mode: Mode, control: RunControl, output: Output) -> None:
         self._spec, self._place, self._mode, self._control, self._output = spec, place, mode, control, output
@@ -50,9 +50,9 @@ class SparkSide:
     def open_session(
         self, stack: contextlib.ExitStack, source: Source, sink: Sink, middle: Middle
     ) -> tuple[SparkSession, StreamParts] | None:
-        """Spark with what stream reader and executors need; None when the run was asked to stop meanwhile.
+        """Open the session and build the parts for stream reader and executors; None if a stop was requested meanwhile.
 
-        `stack` closes them. Raises EngineError, StateError, WorkerLost, also when the same signal has ended Java.
+        `stack` closes them. Raises EngineError, StateError, WorkerLost, also if the stop signal has ended Java.
         """
         spark = stack.enter_context(
             self._private_session(source, sink) if self._shared is None else self._shared.open_session()
@@ -79,7 +79,7 @@ class SparkSide:
 
     @contextlib.contextmanager
     def _private_session(self, source: Source, sink: Sink) -> Iterator[SparkSession | None]:
-        """A session that is ended with the run; None when the run was asked to stop while it started."""
+        """A session that ends with the run; None if a stop was requested while it started."""
         place, control, modules = self._place, self._control, (type(source).__module__, type(sink).__module__)
         with contextlib.ExitStack() as stack:
             if control.guest:
@@ -98,11 +98,11 @@ class SparkSide:
 
 
 def check_spark_settings(spec: PipelineSpec, control: RunControl) -> None:
-    """Raise EngineError for a pipeline with settings of Spark that the session that it shares does not have."""
+    """Raise EngineError for a pipeline with Spark settings that its shared session does not have."""
     if control.shared is not None and spec.pipeline.spark != control.shared.settings:
         own = ", ".join(sorted(spec.pipeline.spark))
         raise EngineError(
-            f"this pipeline shares one Spark with others, which cannot have its {own}",
+            f"this pipeline shares a Spark session with others, which cannot have its own {own}",
             where=f"{spec.file}: pipeline",
             hint="remove the keys and start `cdc serve` with CDC_SPARK_CONF, for all of its pipelines; "
             "or use `cdc run`",
@@ -110,7 +110,7 @@ def check_spark_settings(spec: PipelineSpec, control: RunControl) -> None:
 
 
 def master_of(control: RunControl, given: str | None) -> str:
-    """The master of a run: that of the session that it shares, else as `chosen_master`."""
+    """The master of a run: that of its shared session, else `chosen_master`."""
     return chosen_master(given) if control.shared is None else control.shared.master
 
 

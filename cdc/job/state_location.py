@@ -1,7 +1,7 @@
-"""Where a pipeline keeps its state: the folder that was asked for, one beside the pipeline file, or an object store.
+"""The location of a pipeline's state: `--state-dir`, a folder next to the pipeline file, or an object store.
 
-A state in an object store has a working copy on this machine, in `$CDC_STATE_CACHE` or `$XDG_CACHE_HOME/cdc/state`,
-while a run has it. A lease lasts for `$CDC_STATE_LEASE_S`.
+During a run, state in an object store has a working copy on this machine, in `$CDC_STATE_CACHE` or
+`$XDG_CACHE_HOME/cdc/state`, and a lease of `$CDC_STATE_LEASE_S` seconds.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/*)(.*)", re.DOTALL)
 _KNOWN = frozenset({
     *SCHEMES, "adl", "cos", "dbfs", "file", "ftp", "gcs", "http", "https", "oss", "s3n", "wasb", "wasbs",
 })  # fmt: skip
-"""Schemes that make a URL of what has no slash after it."""
+"""Schemes that are recognized as a URL without a slash after them."""
 _SHORTEST_S, _LONGEST_S = 1.0, 600.0
 _COMMAND = RetryPolicy(timeout_s=30.0)
-"""How long a command waits for a store that is away."""
+"""How long a command waits for an unreachable store."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateLocation:
-    """`root` is the folder; with a `url`, that of the working copy."""
+    """The location of a state. `root` is the folder; with a `url`, the folder of the working copy."""
 
     root: Path
     url: str = ""
 
     @contextlib.contextmanager
     def locked_state(self, retry: RetryPolicy, notify: Callable[[str], None]) -> Iterator[StateDir]:
-        """The state, of a run that has locked the folder. Raises StateError."""
+        """Context manager: the state, for a run that has locked the folder. Raises StateError."""
         with contextlib.ExitStack() as stack:
             if self.url:
                 stack.enter_context(
@@ -55,16 +55,16 @@ class StateLocation:
 
 
 def state_location(given: str | Path | None, spec: PipelineSpec) -> StateLocation:
-    """The place that was asked for. Raises StateError for one that cannot be."""
+    """The given location, or the default one. Raises StateError for an invalid one."""
     return parse_location(default_state_dir(spec) if given is None else given)
 
 
 def parse_location(given: str | Path) -> StateLocation:
-    """The place of a path or URL. Raises StateError for one that cannot be."""
+    """The location of a path or URL. Raises StateError for an invalid one."""
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
         root = local_path(given).absolute()
-        if re.search("[\ud800-\udfff]", str(root)):  # Java gets it as text
+        if re.search("[\ud800-\udfff]", str(root)):  # the path is passed to Java as text
             hint = "rename the folder, or name another one as --state-dir"
             raise StateError("its name is no UTF-8", where=str(root), hint=hint)
         return StateLocation(root, url_of(root))
@@ -72,7 +72,7 @@ def parse_location(given: str | Path) -> StateLocation:
     prefix = "/".join(filter(None, prefix.split("/")))
     if not _may_have_name(url) or not bucket or not prefix:
         hint = f"write {example(url[1].lower())}/prefix, with a prefix for each pipeline"
-        raise StateError("names no place in a store", where=str(given), hint=hint)
+        raise StateError("is not a location in an object store", where=str(given), hint=hint)
     name = f"{url[1].lower()}://{bucket}/{prefix}"
     short = hashlib.sha256(name.encode()).hexdigest()[:12]
     folder = f"{_file_name(prefix.rpartition('/')[2])[:40]}-{short}"
@@ -82,7 +82,7 @@ def parse_location(given: str | Path) -> StateLocation:
 
 
 def store_url(given: str) -> str:
-    """The URL of an object store below which each pipeline gets a place. Raises StateError for what is none."""
+    """The URL below which the state of each pipeline is stored. Raises StateError for an invalid one."""
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
         raise StateError("is no URL of an object store", where=given, hint="give a folder as --state-root")
@@ -93,7 +93,7 @@ def store_url(given: str) -> str:
 
 
 def root_of_states(given: Path) -> Path:
-    """The folder with a folder for each pipeline. Raises StateError for a URL: it is on this machine."""
+    """The local folder with a folder per pipeline. Raises StateError for a URL."""
     return of_this_machine(given, "the state root", "give the URL as --state-store of `cdc serve`")
 
 
@@ -101,18 +101,18 @@ def of_this_machine(given: str | Path, what: str, hint: str) -> Path:
     """A path, or the path in a URL of the scheme `file`. Raises StateError, with this hint, for other URLs."""
     url = _url(given)
     if url is not None and url[1].lower() != "file":
-        raise StateError(f"{what} is a folder of this machine, no URL", where=_url_text(url), hint=hint)
+        raise StateError(f"{what} is a folder of this machine, not a URL", where=_url_text(url), hint=hint)
     return local_path(given)
 
 
 def working_copy(root: Path, url: str) -> Path:
-    """A folder that is to have the working copies of a URL. Raises StateError when it has a state of its own."""
+    """Mark a folder as the working copy of a URL. Raises StateError if it has a state of its own."""
     note_url(root, parse_location(url).url)
     return root
 
 
 def lease_s(environment: Mapping[str, str]) -> float:
-    """How long a lease lasts without a sign of life. Raises StateError."""
+    """How many seconds a lease lasts without renewal. Raises StateError."""
     text = environment.get("CDC_STATE_LEASE_S", "")
     try:
         seconds = float(text) if text else TTL_S
@@ -125,10 +125,7 @@ def lease_s(environment: Mapping[str, str]) -> float:
 
 
 def state_root(given: str | Path | None, spec: PipelineSpec) -> Path:
-    """The folder of the state directory, or of the working copy: with its path, too, the state is found later.
-
-    Raises StateError.
-    """
+    """The state directory, or the working copy, which is marked with its URL. Raises StateError."""
     found = state_location(given, spec)
     if found.url:
         note_url(found.root, found.url)
@@ -137,7 +134,7 @@ def state_root(given: str | Path | None, spec: PipelineSpec) -> Path:
 
 @contextlib.contextmanager
 def reading(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
-    """The state for a command that changes nothing: of a run on this machine as it goes on, else as it is now.
+    """Context manager: the state for a read-only command; live if the pipeline runs on this machine.
 
     Raises StateError.
     """
@@ -153,9 +150,9 @@ def reading(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
 
 @contextlib.contextmanager
 def changing(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
-    """The state for a command that leaves a request in it, also beside a run on this machine.
+    """Context manager: the state for a command that stores a request, also during a run on this machine.
 
-    Raises StateError, also when the pipeline runs on another machine, NotNow while its run here begins or ends.
+    Raises StateError, also if the pipeline runs on another machine; NotNow while a run starts or ends here.
     """
     found = state_location(given, spec)
     state = _of_this_machine(found)
@@ -163,13 +160,13 @@ def changing(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]
         yield state
         return
     if is_locked(found.root):
-        raise NotNow("a run begins or ends, or another command is at work", where=str(found.root), hint="ask again")
+        raise NotNow("a run starts or ends, or another command runs", where=str(found.root), hint="try again")
     with alone(found) as state:
         yield state
 
 
 def _of_this_machine(found: StateLocation) -> StateDir | None:
-    """A folder's state, or that of the run which has its working copy here; None where the store alone has it."""
+    """The state of a folder, or of the run whose working copy is here; None if it is only in the store."""
     if not found.url:
         return StateDir(found.root)
     state = StateDir(found.root) if is_locked(found.root) else None
@@ -178,7 +175,7 @@ def _of_this_machine(found: StateLocation) -> StateDir | None:
 
 @contextlib.contextmanager
 def alone(found: StateLocation) -> Iterator[StateDir]:
-    """The state for a command that must not be beside a run. Raises StateError when there is one."""
+    """Context manager: the state for a command that must not overlap with a run. Raises StateError if it would."""
     lock = RunLock(found.root)
     lock.acquire()
     try:
@@ -211,13 +208,13 @@ def local_path(given: str | Path) -> Path:
 
 
 def _url(given: str | Path) -> re.Match[str] | None:
-    """A URL: also what a Path has made of one, with one slash, or with none where nothing follows; None for a path."""
+    """The parts of a URL, None for a path. A Path of a URL has one slash, or none at the end."""
     url = _URL.fullmatch(str(given))
     return url if url is not None and (url[2] or not url[3] or url[1].lower() in _KNOWN) else None
 
 
 def _may_have_name(url: re.Match[str]) -> bool:
-    """Whether a URL of a store may have a name after its slashes. The name node of `hdfs:///` would be anyone's."""
+    """Whether a name may follow the slashes of a store's URL. Not after `hdfs:///`, which has no name node."""
     return bool(url[2]) and not (url[1].lower() == HDFS and len(url[2]) > 2)
 
 
@@ -226,61 +223,61 @@ def _url_text(url: re.Match[str]) -> str:
 
 
 def default_state_dir(spec: PipelineSpec) -> Path:
-    """`.cdc/<pipeline name>` beside the pipeline file; of one sink of several `sinks/<name>` in it."""
+    """`.cdc/<pipeline name>` next to the pipeline file; for one of several sinks `sinks/<name>` in it."""
     return Path(of_sink(Path(spec.file).absolute().parent / ".cdc" / folder_name(spec.name), spec))
 
 
 def of_sink(given: str | Path, spec: PipelineSpec) -> str | Path:
-    """The place of one sink's state in that of its pipeline: the same where there is one sink."""
+    """The location of a sink's state within that of its pipeline; the same if there is only one sink."""
     return f"{str(given).rstrip('/')}/{SINKS}/{spec.sink_name}" if spec.sink_name else given
 
 
 SINKS = "sinks"
-"""The folder of a pipeline's state with a state for each of its sinks."""
+"""The folder, within a pipeline's state, that has a state per sink."""
 
 
 def check_progress(spec: PipelineSpec, root: Path) -> None:
-    """Raise StateError where the pipeline of a list of sinks has run with one sink: nobody would go on from there.
+    """Raise StateError if a pipeline with several sinks has run with one sink: that state would be ignored.
 
-    `root` is the folder of the pipeline, `spec` has one of the sinks.
+    `root` is the folder of the pipeline, `spec` the pipeline with one of the sinks.
     """
     if StateDir(root).pipeline(source=spec.source.type) is None:
         return
     raise StateError(
-        "the progress here is of a run with one sink, and those of a list have each their own",
+        "the state here is of a run with one sink, while each of several sinks has a state of its own",
         where=str(root),
-        hint=f"to go on from it, move all of it into the folder of its sink, such as {root / SINKS / spec.sink_name}; "
+        hint=f"to continue from it, move it into the folder of its sink, such as {root / SINKS / spec.sink_name}; "
         "or choose another --state-dir, and the tables are re-snapshotted",
     )
 
 
 def check_one_sink(spec: PipelineSpec, root: Path) -> None:
-    """Raise StateError where the pipeline has run into the sinks of a list, and has one sink now: nobody would go on
-    from there, and all tables would be re-snapshotted."""
+    """Raise StateError if a pipeline with one sink has run with several: their state would be ignored, and all tables
+    re-snapshotted."""
     if spec.sink_name or StateDir(root).pipeline(source=spec.source.type) is not None:
         return
     found = sorted(each.name for each in (root / SINKS).glob("*") if StateDir(each).initial_offset() is not None)
     if found:
         raise StateError(
-            f"the progress here is of runs into several sinks: {', '.join(found)}",
+            f"the state here is of runs into several sinks: {', '.join(found)}",
             where=str(root),
-            hint=f"to go on from one of them, move all that is in its folder, such as {root / SINKS / found[0]}, into "
-            "the one above; or choose another --state-dir, and the tables are re-snapshotted",
+            hint=f"to continue from one of them, move the content of its folder, such as {root / SINKS / found[0]}, "
+            "into this folder; or choose another --state-dir, and the tables are re-snapshotted",
         )
 
 
 OF_THE_ROOT = frozenset({"lock", "savepoints", "serve.json"})
-"""What a state root has beside the folders of pipelines."""
+"""Names in a state root that are not folders of pipelines."""
 
 
 def folder_name(name: str) -> str:
-    """The folder of a pipeline of this name: its letters that every file system takes.
+    """The folder name of a pipeline: its name with characters that every file system accepts.
 
-    Raises StateError for a name that has none, or whose folder would be one of the state root's own files.
+    Raises StateError for a name without any, or one that the state root uses for its own files.
     """
     found = _file_name(name)
     if not found or found.lower() in OF_THE_ROOT:
-        why = "has no letter" if not found else "is a name that the folder of all state directories uses itself"
+        why = "has no letter" if not found else "is reserved in the folder of all state directories"
         raise StateError(f"the pipeline's name {why}", where=name, hint="give it another pipeline.name")
     return found
 

@@ -1,9 +1,9 @@
 """A Source as a PySpark Python data source. Runs in the stream reader process, except `read` (executors).
 
 Spark keeps one such process for the whole run; see `pyspark.sql.datasource.DataSourceStreamReader` for who calls what.
-Reading a partition reads its split and prepares it in the sink; what comes out is one row, the `TaskResult`.
+Reading a partition reads its split and prepares it in the sink; the only row it yields is the `TaskResult`.
 
-Spark does not tell a reader the number of a batch, so it is part of the offset (`cdc.offsets`).
+Spark does not pass the batch number to the reader, so it is part of the offset (`cdc.offsets`).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 FORMAT = "cdc"
 WAIT_S = 0.5
-"""Long poll of `latestOffset`: new events end it at once, an idle pipeline costs two calls a second."""
+"""Longest wait of `latestOffset` in seconds: new events end it at once; an idle pipeline makes two calls a second."""
 _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class TaskParts:
-    """The parts of a run that tasks have. `alike` are the packages that must be installed there; None for any."""
+    """The parts of a run that tasks need. `alike` are the packages that must be installed there; None for any."""
 
     task: PrepareTask
     stop: Flag
@@ -55,11 +55,10 @@ class TaskParts:
 
 @dataclass(frozen=True, slots=True)
 class StreamParts:
-    """The parts that stream reader and executors need. Travels sealed in the data source class, never as an option.
+    """The parts that stream reader and executors need. Sent sealed in the data source class, never as an option.
 
-    `source` and `state` are those of the driver's machine, where batches are planned. `side` is the
-    executors', which may be elsewhere. `label` is the pipeline's name in lines of these processes, empty where no other
-    pipeline has lines there.
+    `source` and `state` are for the driver's machine, where batches are planned; `side` is for the executors. `label`
+    is the pipeline's name in log lines of these processes, empty if they work for one pipeline only.
     """
 
     source: Source
@@ -71,8 +70,9 @@ class StreamParts:
 
 
 class SealedParts:
-    """Hands a StreamParts from process to process as bytes, and makes it an object again only where it is used: half of
-    the processes that Spark starts just pass it on, and loading a source with all it imports takes each half a second.
+    """Passes StreamParts between processes as bytes, and unpickles them only where they are used.
+
+    Half of the processes that Spark starts only pass them on, and importing a source takes half a second.
     """
 
     def __init__(self, plan: StreamParts | None = None, pickled: bytes = b"") -> None:
@@ -80,7 +80,7 @@ class SealedParts:
 
     @property
     def plan(self) -> StreamParts:
-        """The plan, one object per process, which from then on makes Arrow values and has no use for pandas."""
+        """The parts, one object per process. From then on the process does not import pandas: values stay in Arrow."""
         if self._plan is None:
             from cdc.process.without_pandas import hide_pandas
 
@@ -118,7 +118,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def initialOffset(self) -> Offset:
-        """Where the pipeline started: asked from the source once per state directory, then always the stored one."""
+        """The offset at which the pipeline started: from the source the first time, then the stored one."""
         stored = self._plan.state.initial_offset()
         if stored is None:
             stored = numbered(self._plan.source.initial_offset(), 0)
@@ -127,11 +127,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The end of the next batch; `start` when there is nothing new or a stop was requested.
+        """The end of the next batch; `start` if there is nothing new or a stop is requested.
 
-        Before the first batch Spark logs and runs whatever it is told, so what it is told then is always the end of
-        batch 0. When nothing came, or the run is to stop, that batch is empty. So is one that takes requests in while
-        nothing comes, or while the source cannot go on: a request may be what lets it.
+        Before the first batch Spark logs and runs any offset it gets, so the result is always the end of batch 0 then;
+        the batch is empty if there is nothing new or the run is about to stop. A batch for user requests is also empty
+        if there is nothing new, or the source cannot continue: the request may be what resolves that.
         """
         own, first = source_offset(start), start[BATCH_KEY] == 0
         end, requests = own, False
@@ -151,13 +151,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return numbered(end, start[BATCH_KEY] + 1) if first or requests or end != own else start
 
     def _orders(self, batch: int) -> Mapping[TableId, Order]:
-        """The snapshots that tables wait for before a batch."""
+        """The snapshots that are requested before a batch, by table."""
         if self._tables is None:
             self._tables = TableLog(self._plan.state.store)
         return open_orders(self._tables.at(batch - 1).tables)
 
     def _save_notices(self) -> None:
-        """Write down what the source has met since the last look, for the driver to tell: at once, whatever happens."""
+        """Store the source's notices since the last call, for the driver to log, also after an error."""
         lag = self._plan.source.lag()
         if lag is None or lag.noticed <= self._noticed:
             return
@@ -171,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One partition per split of the batch; the splits are on disk then, and the same in every replay."""
+        """One partition per split of the batch. The splits are stored first, and the same in every replay."""
         from cdc.state.splits import SplitLog
 
         batch, plan = end[BATCH_KEY] - 1, self._plan
@@ -181,12 +181,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         splits = SplitLog(plan.state.splits).splits(plan.source, start, end, plan.parallelism)
         if not any(split.again for split in splits):
             self._begun = batch
-        # Spark may ask several times for one batch: it is a replay when this run did not begin it.
+        # Spark may call this several times for one batch; it is a replay if this run did not begin the batch.
         again = batch != self._begun
         return [SplitPartition(batch, replace(split, again=again)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, bytes]]:
-        """Prepare the split in the sink; the one row says what came of it. Executor."""
+        """Prepare the split in the sink; yield one row with the result. Executor."""
         if not isinstance(partition, SplitPartition):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
         context = TaskContext.get()
@@ -203,11 +203,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise CrossingError(error) from error
             from cdc.flow.task_result import TaskResult
 
-            result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
+            result = TaskResult(error=error.to_json())  # a run that is about to stop does not retry
         from cdc.process.memory import MUCH, freeze_loaded_objects, trim_memory
 
         freeze_loaded_objects()
-        if result.bytes_read >= MUCH:  # the process waits for its next task beside others that work
+        if result.bytes_read >= MUCH:  # the process may stay idle for a while, while others need the memory
             trim_memory()
         yield result.to_row()
 
@@ -219,14 +219,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def commit(self, end: Offset) -> None:
-        """Tell the source that everything up to `end` is in the sink."""
+        """Notify the source that everything up to `end` is committed."""
         self._plan.source.commit(source_offset(end))
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:
-        """A bounded run: what comes later in the log is left for the next run.
+        """A bounded run: end at the current end of the log.
 
-        Its `latestOffset` waits until there is a batch or the end, so a thread looks for stop requests meanwhile.
+        `latestOffset` then blocks until there is a batch or the end, so a thread polls for stop requests.
         """
         self._plan.source.stop_at_current()
         threading.Thread(target=self._stop_on_request, name="stop-request", daemon=True).start()
@@ -234,18 +234,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _stop_on_request(self) -> None:
         while True:
             if self._plan.state.stop_requested():
-                self.stop()  # again and again: what waits may only begin to
+                self.stop()  # repeated, as a wait may only begin after the first call
             time.sleep(_LOOK_S)
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The lag, shown in Spark's progress reports and read there by the status line."""
+        """The lag, which the status line reads from Spark's progress reports."""
         lag = self._plan.source.lag()
         return None if lag is None else asdict(lag)
 
     def stop(self) -> None:
-        """End of the run: close what the source holds open. Spark calls this when it has closed the connection with
-        this process; an answer that was under way then fails, which is no error of the run."""
+        """Close the source at the end of the run.
+
+        Spark calls this after it has closed the connection to this process; a reply in flight then fails, which is not
+        an error of the run.
+        """
         sys.excepthook = _without_closed_connections
         self._plan.source.stop()
 
@@ -270,6 +273,8 @@ class _SplitSource(DataSource):
 
 
 def data_source(plan: StreamParts) -> type[DataSource]:
-    """A data source class that carries the plan. Made at run time, so that Spark pickles it by value with the plan:
-    options would show in Spark's plans, and a plan holds passwords."""
+    """A data source class that carries the parts. Created at run time, so that Spark pickles it by value.
+
+    Options would appear in Spark's plans, and the parts contain passwords.
+    """
     return type("CdcDataSource", (_SplitSource,), {"sealed": SealedParts(plan), "__module__": "__main__"})

@@ -1,4 +1,4 @@
-"""The main thread of a run: passes stop requests on, and turns failures into our errors. Driver."""
+"""The main thread of a run: handles stop requests and failures of the query. Driver."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.state.directory import StateDir
 
 _TICK_S = 0.2
-_IDLE_TICK_S = 0.5  # each costs a few calls into Java, which count where many pipelines have nothing to do
+_IDLE_TICK_S = 0.5  # a tick costs a few calls into Java, which adds up with many idle pipelines
 _INITIALIZING = "Initializing sources"
 _AGAIN = "a start of the query"
 
 
 class Signals:
-    """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once.
+    """The first SIGINT or SIGTERM requests a clean stop, the second one ends the process at once.
 
-    `drain` asks for what the log holds now, and the end after it. `stopped_early`: the line of a run that has read
-    nothing by then.
+    `drain` requests a stop after everything that the log holds now is committed. `stopped_early` is the log line of a
+    run that is stopped before it has read anything.
     """
 
     stopped_early: ClassVar[str] = STOPPED_EARLY
@@ -51,7 +51,7 @@ class Signals:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """While the block runs the handler is in place; no effect outside the main thread."""
+        """Install the handler while the block runs; no effect outside the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -64,7 +64,7 @@ class Signals:
                 signal.signal(number, handler)
 
     def errors_ignored_after_stop(self) -> AbstractContextManager[None, bool | None]:
-        """A failure in the block after a signal is no error: one to the whole group has ended Java, too."""
+        """Suppress a failure in the block after a signal: a signal to the process group has ended Java, too."""
         return errors_ignored_after_stop(self.stop)
 
     def install(self) -> None:
@@ -79,9 +79,9 @@ class QueryStart:
     """The start of a run's query.
 
     Attributes:
-        start: starts it.
-        warm: lets the workers load what the first batch needs.
-        drained: starts one that ends at what the log holds then; None where `start` does.
+        start: starts the query.
+        warm: warms the workers up for the first batch.
+        drained: starts a query that ends at the current end of the log; None if `start` does.
     """
 
     start: Callable[[], StreamingQuery]
@@ -90,7 +90,7 @@ class QueryStart:
 
 
 class Watch:
-    """The main thread of a run: passes a stop request on, and turns failures into our errors. Starts the query."""
+    """Starts the query, handles stop requests, and turns failures into CdcErrors. Main thread of a run."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Watch:
         self._stopping = self._finished = self._gave_up = False
 
     def until_end(self) -> None:
-        """Returns when the query ended by itself or was stopped; raises what it failed with."""
+        """Return when the query has ended or was stopped; raise the error that it failed with."""
         try:
             with java_errors_named():
                 self._follow()
@@ -132,7 +132,7 @@ class Watch:
                 return
 
     def _is_stop_requested(self) -> bool:
-        """Whether somebody wants the query to end: in this process, or with a request in the state directory."""
+        """Whether a stop is requested, in this process or in the state directory."""
         if not self._stopping and self._state.stop_requested():
             self._signals.stop.set()
         if self._state.drain_requested():
@@ -140,10 +140,10 @@ class Watch:
         return self._signals.stop.is_set() or (self._signals.drain.is_set() and self._drained is not None)
 
     def _drains(self) -> bool:
-        """Where that was asked for: go on with a query that ends by itself, at what the log holds now."""
+        """Switch to a query that ends at the current end of the log, if draining is requested; whether it did."""
         if self._drained is None or self._signals.stop.is_set():
             return False
-        self._monitor.line("draining: what the log holds now is still committed")
+        self._monitor.line("draining: the run ends once everything that the log holds now is committed")
         self._stopping = False
         self._runner.restart()
         self._state.clear_control()
@@ -151,7 +151,7 @@ class Watch:
         return True
 
     def _has_ended(self) -> bool:
-        """Wait one tick for the end of the query; end it when a commit has failed."""
+        """Wait one tick for the end of the query; stop it if a commit has failed."""
         try:
             lost = self._lost()
             if (lost or self._runner.error) is not None and self._query.isActive:
@@ -166,7 +166,7 @@ class Watch:
             return self._raise_or_restart(error)
 
     def _lost(self) -> StateError | None:
-        """The error that keeps this run from writing anything more, such as another run that has begun."""
+        """The error that keeps this run from writing to its state, such as another run that has taken it over."""
         try:
             self._state.store.check()
         except StateError as error:
@@ -178,7 +178,7 @@ class Watch:
         return True if error is None else self._raise_or_restart(error)
 
     def _raise_or_restart(self, error: BaseException) -> bool:
-        """Raise our error, unless only a process of Spark's is gone: then start the query again, and its batch."""
+        """Raise the CdcError, unless only a process of Spark's has died: then restart the query and its batch."""
         known = self._runner.error or recover(error)
         if isinstance(known, WorkerLost) and self._restart_query(known):
             return False
@@ -187,9 +187,9 @@ class Watch:
         return True
 
     def _restart_query(self, lost: WorkerLost) -> bool:
-        """Whether the query runs again; not once the time for that is up or the run is to stop.
+        """Restart the query; False if the retry time is up or the run is about to stop.
 
-        The time starts over with every batch that was committed in between.
+        The retry time starts over with every committed batch.
         """
         committed = self._progress.totals().batches
         if committed != self._again_at:
@@ -197,32 +197,32 @@ class Watch:
         self._monitor.line(lost.message, level="warning")
         if not self._again.pause(lost.message):
             return False
-        self._monitor.line("starting the query again; the batch that was running is repeated")
+        self._monitor.line("restarting the query; the running batch is repeated")
         self._monitor.note_restart(lost)
         self._runner.restart()
         self._query = self._start()
         return True
 
     def _gives_up(self, error: CdcError) -> bool:
-        """Whether the run was asked to stop and what failed only waited: the next run does it."""
+        """Whether the error may be left to the next run: a stop is requested, and the error is retryable."""
         passing = error.retryable or isinstance(error, CommitUnknown)
         if not (self._stopping or self._signals.stop.is_set()) or not passing:
             return False
         if not self._gave_up:
             commit, batch = "commit, which the next run finishes", "batch, which the next run repeats"
             what = commit if self._runner.commit_failed else batch
-            self._monitor.line(f"gave up the running {what}: {error}", level="warning")
+            self._monitor.line(f"abandoned the running {what}: {error}", level="warning")
         self._gave_up = True
         return True
 
     def _warm_once(self) -> None:
-        """Once the stream reader is up, let the workers load what the first batch needs, in a thread."""
+        """Once the stream reader is up, warm the workers up in a thread."""
         if self._warm is not None and self._query.isActive and not self._initializing():
             threading.Thread(target=self._run_warm, args=(self._warm,), name="warm-workers", daemon=True).start()
             self._warm = None
 
     def _run_warm(self, warm: Callable[[], None]) -> None:
-        """A run that ends while its workers still warm up takes Spark away from under them."""
+        """Warm the workers up; errors are ignored after the end of the run, when Spark is gone."""
         try:
             warm()
         except Exception:
@@ -230,8 +230,10 @@ class Watch:
                 raise
 
     def _stop(self) -> bool:
-        """Ask the stream reader to plan no more; once it says so no batch is running, and the query can end. Before the
-        reader is up there is none either: kernels that it compiles are not waited for."""
+        """Request that the stream reader plans no more batches; stop the query once it confirms; whether it is stopped.
+
+        While the reader starts there is no batch either, so the query is stopped at once.
+        """
         if not self._stopping:
             self._stopping = True
             if self._signals.stop.is_set():
@@ -247,5 +249,5 @@ class Watch:
         return bool(self._query.status["message"] == _INITIALIZING)
 
     def report(self) -> None:
-        """Show what happened since the last call."""
+        """Report what has happened since the last call."""
         self._monitor.update(self._query, last=self._finished)

@@ -105,7 +105,7 @@ def _refused(life: Life, **changed: Any) -> str:
 
 def test_another_type_of_sink_is_refused_and_the_edit_can_be_taken_back(life: Life) -> None:
     told = _refused(life, sink={"type": "values", "path": "out.jsonl"})
-    assert "p.yaml: sink.type: is values now, the runs before wrote to duckdb" in told
+    assert "p.yaml: sink.type: is values now, earlier runs wrote to duckdb" in told
     assert "revert the edit, or start over with another --state-dir" in told
 
 
@@ -135,21 +135,21 @@ def test_a_file_that_was_removed_stops_the_run(life: Life, files_stay_open: Call
 def test_an_older_copy_of_the_state_directory_stops_the_run_as_later_batches_would_pass_for_done(life: Life) -> None:
     with duckdb.connect(str(life.folder / "one.duckdb")) as connection:
         connection.execute("UPDATE _cdc.commits SET batch = batch + 1")
-    with pytest.raises(SinkError, match="an older copy of the state directory took its place, or a savepoint"):
+    with pytest.raises(SinkError, match="the state directory was replaced by an older copy or a savepoint"):
         life.check()
 
 
 def test_an_older_copy_of_the_file_stops_the_run(life: Life) -> None:
     with duckdb.connect(str(life.folder / "one.duckdb")) as connection:
         connection.execute("UPDATE _cdc.commits SET batch = batch - 1")
-    with pytest.raises(SinkError, match="an older copy took its place"):
+    with pytest.raises(SinkError, match="replaced by an older copy"):
         life.check()
 
 
 def test_a_table_that_was_dropped_in_the_sink_stops_the_run(life: Life) -> None:
     with duckdb.connect(str(life.folder / "one.duckdb")) as connection:
         connection.execute("DROP TABLE shop.orders")
-    with pytest.raises(SinkError, match=r"not there any more.*: shop\.orders"):
+    with pytest.raises(SinkError, match=r"are missing, or not visible.*: shop\.orders"):
         life.check()
 
 

@@ -37,7 +37,7 @@ def test_it_runs_again_as_the_file_says_and_tells(capsys: pytest.CaptureFixture[
     attempts = Attempts(AWAY, AWAY)
     assert run(attempts, ", restart: fixed-delay") == 0
     assert [control.again for control in attempts.controls] == [False, True, True]
-    assert capsys.readouterr().err.count("failed, and is started again in 1.0 s: no connection") == 2
+    assert capsys.readouterr().err.count("failed, will be restarted in 1.0 s: no connection") == 2
     with pytest.raises(EngineError):
         run(Attempts(AWAY, AWAY, EngineError("the last one")), ", restart: fixed-delay")
 

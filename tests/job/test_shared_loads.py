@@ -62,7 +62,9 @@ def test_what_cannot_be_loaded_is_told_and_stops_nobody(tmp_path: Path) -> None:
     forks.go.set()
     shared, told = shared_with(forks, tmp_path)
     shared.prepare(TASK, threading.Event())
-    assert told == ["warning: what stream readers share is not loaded, each loads it by itself: ImportError: no duckdb"]
+    assert told == [
+        "warning: the fork server cannot preload connectors, each stream reader loads them: ImportError: no duckdb"
+    ]
 
 
 def test_what_is_still_being_loaded_when_all_ends_is_no_matter_any_more(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_a_thread_that_fails_in_any_way_lets_the_runs_go_on(tmp_path: Path) -> N
     run.join(60)
     assert not run.is_alive(), "nobody would ever tell it to go on"
     assert told == [
-        "warning: what stream readers share is not loaded, each loads it by itself: TypeError: cannot pickle it"
+        "warning: the fork server cannot preload connectors, each stream reader loads them: TypeError: cannot pickle it"
     ]
 
 

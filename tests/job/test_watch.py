@@ -114,7 +114,7 @@ def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     run = Run(tmp_path, ListedQuery(nothing, nothing, begun, nothing, nothing))
     run.watch.until_end()
-    assert "the stream reader starts, and looks for what the first batch holds: 0 s so far" in run.err.getvalue()
+    assert "the stream reader starts and plans the first batch: 0 s so far" in run.err.getvalue()
     assert "batch 3 reads and writes rows: 0 s so far" in run.err.getvalue()
 
 
@@ -205,7 +205,7 @@ def test_a_batch_that_waits_for_the_source_does_not_hold_up_a_stop(tmp_path: Pat
         return
     run.signals.stop.set()
     run.watch.until_end()
-    assert run.err.getvalue().count("gave up the running batch, which the next run repeats: the server is away") == 1
+    assert run.err.getvalue().count("abandoned the running batch, which the next run repeats: the server is away") == 1
 
 
 LOST = StreamingQueryException("Python worker exited unexpectedly (crashed)")
@@ -217,7 +217,7 @@ def test_after_the_end_of_a_helper_process_the_query_is_started_again(tmp_path: 
     run = Run(tmp_path, ListedQuery(raising(gone)), ListedQuery(raising(gone)), ListedQuery(nothing))
     run.watch.until_end()
     assert run.starts == 3
-    assert run.err.getvalue().count("starting the query again") == 2
+    assert run.err.getvalue().count("restarting the query") == 2
 
 
 def test_a_helper_process_that_always_ends_fails_the_run_in_the_end(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_stop_ends_the_wait_for_a_helper_process(tmp_path: Path) -> None:
     run.signals.stop.set()
     run.watch.until_end()
     assert (run.starts, run.slept) == (1, 0)
-    assert "gave up the running batch, which the next run repeats" in run.err.getvalue()
+    assert "abandoned the running batch, which the next run repeats" in run.err.getvalue()
 
 
 def test_a_query_that_ends_silently_after_its_batch_lost_a_worker_is_started_again(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_commit_that_waits_does_not_hold_up_a_stop(tmp_path: Path, stopping: b
         return
     run.signals.stop.set()
     run.watch.until_end()
-    assert "gave up the running commit, which the next run finishes: no answer" in run.err.getvalue()
+    assert "abandoned the running commit, which the next run finishes: no answer" in run.err.getvalue()
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)])
@@ -274,7 +274,9 @@ def test_the_end_of_java_is_an_engine_error(tmp_path: Path, error: Exception) ->
     run.watch.report()  # which the end of a run does once more
     run.signals.stop.set()
     run.watch.until_end()  # a signal to the whole group ends Java, too
-    assert "gave up the running batch, which the next run repeats: Spark's Java process has ended" in run.err.getvalue()
+    assert (
+        "abandoned the running batch, which the next run repeats: Spark's Java process has ended" in run.err.getvalue()
+    )
 
 
 def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:

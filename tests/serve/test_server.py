@@ -244,7 +244,7 @@ def test_a_savepoint_that_is_refused_ends_no_run(folder: Folder) -> None:
     CommitLog(state.commits).decide(Decision(0, {"batch": 0}, {"batch": 1}, (), ()))
     CommitLog(state.commits).note_committed(0)
     state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "copying"}}})
-    with pytest.raises(NotNow, match=r"tables are being copied: a\.b"):
+    with pytest.raises(NotNow, match=r"tables are being snapshotted: a\.b"):
         folder.server.savepoint("a")
     assert kept.interrupted == 0
     state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "done"}}})

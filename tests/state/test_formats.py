@@ -71,7 +71,9 @@ def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_places_that_are_no_file_system_and_no_prefix_of_a_bucket_are_refused(place: str) -> None:
     for given in (place, Path(place)):
-        with pytest.raises(StateError, match=r"(cannot keep state in|names no place in a store).*--state-dir|/prefix"):
+        with pytest.raises(
+            StateError, match=r"(cannot keep state in|is not a location in an object store).*--state-dir|/prefix"
+        ):
             parse_location(given)
 
 
@@ -108,8 +110,8 @@ def test_a_file_url_without_a_path_is_refused(place: str) -> None:
 
 
 REFUSED = [
-    (["run", "p.yaml", "--state-dir", "s3://"], "names no place in a store"),
-    (["status", "p.yaml", "--state-dir", "gs:"], "names no place in a store"),
+    (["run", "p.yaml", "--state-dir", "s3://"], "is not a location in an object store"),
+    (["status", "p.yaml", "--state-dir", "gs:"], "is not a location in an object store"),
     (["run", "p.yaml", "--from-savepoint", "s3://bucket/savepoint"], "a savepoint is a folder of this machine"),
     (["run", "p.yaml", "--from-savepoint", "s3:"], "a savepoint is a folder of this machine"),
     (["list", "--state-root", "s3:"], "the state root is a folder of this machine"),

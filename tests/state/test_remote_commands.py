@@ -117,7 +117,7 @@ def test_nothing_is_left_in_a_working_copy_that_is_being_made(url: str, spec: Pi
         (parse_location(url).root / "pipeline.json").write_bytes(b"{}")
         with reading(url, spec) as state:
             assert state.pipeline(source="values") is not None
-        with pytest.raises(NotNow, match=r"a run begins or ends.*ask again"), changing(url, spec):
+        with pytest.raises(NotNow, match=r"a run starts or ends.*try again"), changing(url, spec):
             pytest.fail("it wrote")
     finally:
         lock.release()
@@ -132,7 +132,7 @@ def test_a_request_beside_a_run_of_another_machine_is_refused(
         elsewhere(monkeypatch, tmp_path)
         with pytest.raises(StateError, match=rf"process {os.getpid()} is using this state"), changing(url, spec):
             pytest.fail("it wrote")
-        with pytest.raises(NotNow, match=rf"process {os.getpid()} has it.*ask on that machine"):
+        with pytest.raises(NotNow, match=rf"process {os.getpid()} holds its state.*ask on that machine"):
             check_here("shop", url)
     with pytest.raises(NotNow, match="does not run"):
         check_here("shop", url)

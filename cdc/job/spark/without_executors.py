@@ -1,7 +1,7 @@
-"""Work that waits for executors that never come: warned of, and ended once the run is to stop. Driver.
+"""Warns about Spark jobs that wait for executors, and cancels them when the run is to stop. Driver.
 
-Spark waits for ever for a cluster that has no room, or whose executors end as soon as they have begun, and says so in a
-log of its own. A stop would wait as long.
+Spark waits forever for a cluster without free resources, or whose executors fail as soon as they start, and reports it
+in its own log only. A stop would wait as long.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cdc.job.spark.session import JAVA_GONE
 from cdc.process.repeated import repeatedly
 
 WARNED_AFTER_S = 15.0
-"""How long there is work and no executor before that is warned of; as long as Spark takes for its own warning."""
+"""Seconds with work and without executors until the warning, the same as for Spark's own warning."""
 
 NO_EXECUTORS = (
     "Spark has work, and no executor for it: the cluster has no cores or memory left for this run, or its executors "
@@ -32,19 +32,19 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SparkWork:
-    """Spark's work: whether there is any, and how many executors there are for it."""
+    """Spark's pending work: whether there are jobs, and the number of executors."""
 
     waits: bool
     executors: int
 
 
 class WithoutExecutors:
-    """Counts the time without executors. One per run; `look` is called once in a second.
+    """Measures the time without executors. One per run; `look` is called once per second.
 
     Args:
-        warn: gets the text for the log, once for each time without executors.
-        waiting: gets what is waited for, for the status; the empty text once there are executors.
-        cancel: ends the work that waits. Called again as long as there is some.
+        warn: logs a warning, once per period without executors.
+        waiting: sets what the run waits for in its status; empty once there are executors.
+        cancel: cancels the waiting jobs. Called repeatedly while there are some.
     """
 
     def __init__(self, warn: Callable[[str], None], waiting: Callable[[str], None], cancel: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ class WithoutExecutors:
         self._waited_s, self._warned = 0.0, False
 
     def look(self, work: SparkWork, passed_s: float, *, stopping: bool) -> None:
-        """`passed_s` seconds after the last look."""
+        """Update the state; `passed_s` seconds have passed since the last call."""
         if not work.waits or work.executors:
             if self._warned:
                 self._waiting("")
@@ -76,8 +76,10 @@ def warn_without_executors(
     *,
     alone: bool,
 ) -> Iterator[None]:
-    """While the block runs a thread looks; nothing is done where the master is this machine. With `alone` the session
-    is this run's, and a stop ends its jobs."""
+    """Watch for missing executors in a thread while the block runs; no effect with a local master.
+
+    `alone`: the session belongs to this run, and a stop cancels its jobs.
+    """
     if str(spark.sparkContext.master).startswith("local"):
         yield
         return
@@ -87,7 +89,7 @@ def warn_without_executors(
         try:
             looking.look(_work(spark), _LOOK_S, stopping=stop.is_set())
         except (Py4JError, *JAVA_GONE):
-            return False  # the run ends with Java, and says so
+            return False  # Java has ended; the run reports that
         return True
 
     with repeatedly(look, _LOOK_S, "without-executors"):

@@ -31,7 +31,7 @@ def test_one_of_several_masters_is_enough() -> None:
 def test_a_host_that_is_none_and_an_address_that_is_none() -> None:
     with pytest.raises(EngineError, match=r"no\.such\.host\.invalid:7077: "):
         check_master("spark://no.such.host.invalid:7077", tries_s=0)
-    with pytest.raises(EngineError, match="is no host:port"):
+    with pytest.raises(EngineError, match="is not host:port"):
         check_master("spark://host")
 
 

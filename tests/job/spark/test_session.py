@@ -31,7 +31,7 @@ def test_a_master_of_this_machine_gets_retries_and_others_stay_as_they_are() -> 
 
 
 def test_the_cluster_inside_of_one_process_is_refused_with_the_reason() -> None:
-    with pytest.raises(EngineError, match=r"local-cluster\[2,1,512\] is Spark's test of itself"):
+    with pytest.raises(EngineError, match=r"local-cluster\[2,1,512\] is for Spark's own tests"):
         with_retries("local-cluster[2,1,512]")
 
 
