@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,17 @@ from cdc.errors import StateError
 from cdc.offsets import BATCH_KEY
 from cdc.source import Offset
 from cdc.state.directory import StateDir
-from cdc.state.durable import sync_file, way_out
+from cdc.state.durable import sync_file, way_out, write_file
 from cdc.state.store import RESTORE
 
 
 def mend(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
-    """Remove files that Spark cannot start from; return one sentence per removed file.
+    """Remove or rewrite files that Spark cannot start from; return one sentence per file.
 
     - the newest entry of the offset log, if incomplete (power failure: Spark does not sync its files),
     - an entry of batch 0 that is the initial offset itself: it belongs to no batch,
-    - the newest entry of the commit log, or the metadata file, if incomplete.
+    - the newest entry of the commit log, if incomplete,
+    - the metadata file, if missing or incomplete: a new one is written, as Spark refuses offsets without it.
 
     Raises StateError if the folder cannot be read or written.
     """
@@ -116,13 +118,13 @@ def _mend_commits(checkpoint: Path) -> list[str]:
 
 def _mend_metadata(checkpoint: Path) -> list[str]:
     path = checkpoint / "metadata"
-    if not path.exists():
+    with contextlib.suppress(FileNotFoundError):
+        if isinstance((_last_line(path) or {}).get("id"), str):
+            return []
+    if not path.exists() and not any_planned(checkpoint):
         return []
-    try:
-        json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return _remove(path, "is incomplete, after a power failure")
-    return []
+    write_file(path, json.dumps({"id": str(uuid.uuid4())}).encode())
+    return ["rewrote metadata of the checkpoint, which was missing or incomplete: nothing depends on it"]
 
 
 def _newest(folder: Path) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,21 +33,31 @@ def test_a_checkpoint_that_is_sound_or_not_there_stays(tmp_path: Path) -> None:
 
 
 def test_offsets_that_an_early_stop_logged_as_batch_0_go(tmp_path: Path) -> None:
-    checkpoint(tmp_path, offsets_0=WHOLE % 0)
+    checkpoint(tmp_path, offsets_0=WHOLE % 0, metadata='{"id":"x"}')
     assert mended(tmp_path) == ["offsets/0"]
     assert mended(tmp_path) == []
 
 
 @pytest.mark.parametrize("torn", ["", "v1\n", 'v1\n{"batch'])
 def test_a_newest_entry_that_is_not_whole_goes(tmp_path: Path, torn: str) -> None:
-    checkpoint(tmp_path, offsets_0=WHOLE % 1, commits_0="v1\n{}", offsets_1=torn)
+    checkpoint(tmp_path, offsets_0=WHOLE % 1, commits_0="v1\n{}", offsets_1=torn, metadata='{"id":"x"}')
     assert mended(tmp_path, 0) == ["offsets/1"]
     checkpoint(tmp_path, offsets_1=WHOLE % 2, commits_1=torn, metadata=torn)
     assert mended(tmp_path, 0, 1) == ["commits/1", "metadata"]
+    assert mended(tmp_path, 0, 1) == []
+
+
+@pytest.mark.parametrize("torn", [None, "", '{"id', "[]", "{}"])
+def test_metadata_that_are_not_whole_are_written_anew(tmp_path: Path, torn: str | None) -> None:
+    """Spark refuses offsets without them."""
+    checkpoint(tmp_path, offsets_0=WHOLE % 1, **({} if torn is None else {"metadata": torn}))
+    assert mended(tmp_path, 0) == ["metadata"]
+    assert len(json.loads((tmp_path / "metadata").read_text())["id"]) == 36
+    assert mended(tmp_path, 0) == []
 
 
 def test_what_is_decided_or_committed_stays(tmp_path: Path) -> None:
-    checkpoint(tmp_path, offsets_4="")
+    checkpoint(tmp_path, offsets_4="", metadata='{"id":"x"}')
     assert mended(tmp_path, 4) == []
     checkpoint(tmp_path, commits_4="v1\n{}")
     assert mended(tmp_path) == []
