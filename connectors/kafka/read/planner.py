@@ -9,14 +9,14 @@ another schema holds up its own partition only, and no other one notices.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc.errors import SchemaUnknown, SourceUnavailable
 from cdc.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import SOURCE, KafkaCluster
-from connectors.kafka.formats.groups import Messages
+from connectors.kafka.formats.groups import Messages, Reading, TableGroup
 from connectors.kafka.read import statements
 from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.history import Entry, HistoryState, TopicHistory, carries_out, is_statement, partition_entry
@@ -289,8 +289,26 @@ class TopicPlanner:
         found = self._formats.of(part.topic, messages)
         reading = found.read(messages, known.table_of(part.topic))
         self._unsigned.add(reading.unsigned)
-        count, first = len(messages), None
-        for group in (self._tables.described(item, found) for item in reading.groups):
+        groups = [self._tables.described(group, found) for group in reading.groups]
+        count, first = self._first_unfit(groups, len(messages), known, part.topic)
+        around = statements.Around(known, self._tables, self._order, self._parts)
+        due = statements.first_due(messages, reading, around)
+        if due is not None and due[0] < count:
+            count, first = due[0], None
+        # Whether a statement can be carried out is only known when everything before it fits.
+        self._note_left_out(part, statements.left_out(messages, reading, around, count))
+        if count:
+            return _Fit(count, [], behind and count == limit)
+        if first is None:
+            return _Fit(0, due[1] if due else [])
+        return _Fit(0, [self._needed_entry(first, reading, messages, known, part.topic)])
+
+    def _first_unfit(
+        self, groups: Sequence[TableGroup], count: int, known: HistoryState, topic: str
+    ) -> tuple[int, TableGroup | None]:
+        """Return how many of the `count` messages fit the known schemas, and the group of the first that does not."""
+        first = None
+        for group in groups:
             if not self._tables.captures(group.table):
                 continue
             self._tables.check_database(group)
@@ -298,22 +316,22 @@ class TopicPlanner:
             if refused is not None and self._skips:
                 continue  # the task leaves its messages out
             at = int(group.images.messages[0])
-            unfit = at if refused is not None else self._tables.first_unfit(group, known, part.topic)
+            unfit = at if refused is not None else self._tables.first_unfit(group, known, topic)
             if unfit is not None and unfit < count:
                 count, first = unfit, group
-        around = statements.Around(known, self._tables, self._order, self._parts)
-        due = statements.first_due(messages, reading, around)
-        if due is not None and due[0] < count:
-            count, first = due[0], None
-        # Whether a statement can be carried out is only known when everything before it fits.
-        for offset, notice in statements.left_out(messages, reading, around, count):
+        return count, first
+
+    def _note_left_out(self, part: Pending, left_out: Iterable[tuple[int, str]]) -> None:
+        """Note each statement that is not carried out, once."""
+        for offset, notice in left_out:
             if offset >= self._noticed.get(part.name, 0):
                 self._noticed[part.name] = offset + 1
                 self._notices.append(notice)
-        if count:
-            return _Fit(count, [], behind and count == limit)
-        if first is None:
-            return _Fit(0, due[1] if due else [])
+
+    def _needed_entry(
+        self, first: TableGroup, reading: Reading, messages: Messages, known: HistoryState, topic: str
+    ) -> Entry:
+        """Return the history entry that the first messages of a partition need. Raises SchemaUnknown."""
         group = statements.up_to_statement(first, reading)
         refused = self._tables.refusal_of(group, known)
         if refused is not None and self._skips:
@@ -324,7 +342,7 @@ class TopicPlanner:
         schema = self._tables.needed(group, known.schemas.get(group.table))
         if group.table not in known.schemas and not schema.primary_key:
             self._notices += self._tables.unread_keys(group, messages)
-        return _Fit(0, [known.entry(group.table, schema, part.topic)])
+        return known.entry(group.table, schema, topic)
 
     def lag(self, *, last: bool = False) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far.

@@ -71,12 +71,32 @@ class Tail:
             if there is not None:
                 return there
         follower = self._follower
-        while follower is None:
+        if follower is None:
+            found = self._follower_or_end(start, limits, wait_s)
+            if isinstance(found, MySqlOffset):
+                return found
+            follower = found
+        self._follower = follower  # `stop` in another thread may clear it
+        try:
+            batch = follower.poll(limits, wait_s)
+        except AnotherServer:
+            return self._move_to_other_server(start)
+        if batch:
+            return self._planned_end(follower, start, batch)
+        if self._compared or self._late or not (follower.at_end or self.until is not None):
+            return start
+        self._late = True  # it was too far behind for the comparison at first
+        self.stop()
+        return self._offset(start, limits, wait_s)
+
+    def _follower_or_end(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> Follower | MySqlOffset:
+        """Return a follower from `start` on, or the end of a batch without one."""
+        while True:
             try:
                 if self._siblings is not None and not self._resumed:
                     self._tracked(start)
                     return self._offset(start, limits, wait_s)
-                follower = self._follow(start, limits)
+                return self._follow(start, limits)
             except _Redefined as found:
                 return replace(start, schemas=found.schemas)
             except AnotherServer:
@@ -86,17 +106,9 @@ class Tail:
                     raise
                 if self.until is None or self._streams.retry.stopping():
                     return start
-        self._follower = follower  # `stop` in another thread may clear it
-        try:
-            batch = follower.poll(limits, wait_s)
-        except AnotherServer:
-            return self._move_to_other_server(start)
-        if not batch:
-            if self._compared or self._late or not (follower.at_end or self.until is not None):
-                return start
-            self._late = True  # it was too far behind for the comparison at first
-            self.stop()
-            return self._offset(start, limits, wait_s)
+
+    def _planned_end(self, follower: Follower, start: MySqlOffset, batch: list[Segment]) -> MySqlOffset:
+        """Return the end of a batch that the follower has read."""
         end = end_offset(start, batch)
         self._planned, self._taken = (end, batch), None
         self._opened = follower.opened_files.pop(end.position.file, None)
