@@ -125,7 +125,7 @@ def stop(
 
 def _ask_to_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
     """Ask a run for its end; whether it has ended."""
-    from cdc.job.seen import check_here
+    from cdc.job.seen import check_local
     from cdc.state.directory import StateDir
     from cdc.status.file import read_status
 
@@ -134,7 +134,7 @@ def _ask_to_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
         server.post(target.name, "drain" if drain else "stop")
         return lambda: server.one(target.name)["state"] not in _ENDING
     state = StateDir(target.root)
-    check_here(target.name, target.root)
+    check_local(target.name, target.root)
     state.request_drain() if drain else state.request_stop()
     return lambda: (seen := read_status(target.root)) is None or not seen.alive
 

@@ -81,7 +81,7 @@ class ApiSession(TableSession[T]):
         raise self._unable(operation)
 
     def alter_column(self, operation: op.AlterColumnOp) -> None:
-        """Change a column's type in place; for `in_place`."""
+        """Change a column's type in place; for `modifies_in_place`."""
         raise self._unable(operation)
 
     def rename_column(self, operation: op.RenameColumnOp) -> None:

@@ -98,7 +98,7 @@ class ColumnPlanner(Generic[T]):
         stays = rules.stays(there.type, column.type, None if old is None else before, key=key)
         against = self._uncertain(table, there, column.type, before)
         empty = against is not None and against.rows == AnyValue()
-        if not stays and not empty and not rules.by_copy(there.type, new_type):
+        if not stays and not empty and not rules.casts_exactly(there.type, new_type):
             reason = f"{rules.name} does not convert {there.type} to {new_type} with the values that the source has"
             against = UncertainValues(AnyValue(), reason)
         if against is not None and not copied:
@@ -210,7 +210,7 @@ class ColumnPlanner(Generic[T]):
     def _change_to(self, table: ActualTable[T], values: op.Conversion) -> Iterator[Step]:
         """Change the type in place where that is possible and wanted, else by a copy of the table."""
         there, new = values.old, values.new
-        if not values.loose and self._rules.in_place(table, there, new.type):
+        if not values.loose and self._rules.modifies_in_place(table, there, new.type):
             yield op.AlterColumnOp(table.id, table, new, values)
             self._layout.put(_with(table, there, new))
             return

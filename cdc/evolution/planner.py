@@ -219,7 +219,7 @@ class Planner(Generic[T]):
         actual = self._layout.get(table)
         if actual is None:
             hint = f"it was dropped or renamed in {self._rules.name}; restore it, or start with a new --state-dir"
-            hint += f"; {self._rules.unseen}" if self._rules.unseen else ""
+            hint += f"; {self._rules.hidden_table_hint}" if self._rules.hidden_table_hint else ""
             raise ChangeRefused("the table does not exist", where=str(table), hint=hint)
         return actual
 

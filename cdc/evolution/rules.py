@@ -49,7 +49,7 @@ class TableRules(ABC, Generic[T]):
 
     name: ClassVar[str]
     key_word: ClassVar[str] = "primary key"
-    unseen: ClassVar[str] = ""
+    hidden_table_hint: ClassVar[str] = ""
     ignore_case: ClassVar[bool] = False
     transactional: ClassVar[bool] = False
     sessions: ClassVar[int] = 1
@@ -118,7 +118,7 @@ class TableRules(ABC, Generic[T]):
         """Return a column's new type when only the source's own type changes, not its type here; None: it stays."""
         return None
 
-    def in_place(self, table: ActualTable[T], column: ActualColumn[T], new: T) -> bool:
+    def modifies_in_place(self, table: ActualTable[T], column: ActualColumn[T], new: T) -> bool:
         """Whether `modify_column` can make the change without changing values; otherwise the table is copied."""
         return True
 
@@ -126,7 +126,7 @@ class TableRules(ABC, Generic[T]):
         """Return a column's type after a change to `new`: that, or a wider one."""
         return new
 
-    def by_copy(self, old: T, new: T) -> bool:
+    def casts_exactly(self, old: T, new: T) -> bool:
         """Whether a cast in a copy of the table keeps every value; otherwise the column must be empty."""
         return True
 

@@ -13,13 +13,13 @@ from cdc.state.remote.lease import holder
 from cdc.state.remote.run import STATUS
 from cdc.state.remote.store import RemoteStore
 from cdc.state.remote.stores import bucket_at
-from cdc.status.file import LIVING, Seen, alive, read_status, with_requests, write_status
+from cdc.status.file import LIVING, LiveStatus, alive, read_status, with_requests, write_status
 from cdc.status.model import from_json
 
 _SOON = RetryPolicy(timeout_s=10.0)
 
 
-def last_run(given: str | Path) -> Seen | None:
+def last_run(given: str | Path) -> LiveStatus | None:
     """The status of the last run of a state directory or URL, None if it never ran. Raises StateError.
 
     A run on another machine writes its document into the store every few seconds.
@@ -31,7 +31,7 @@ def last_run(given: str | Path) -> Seen | None:
     if there is None:
         return None
     status = from_json(there[0], f"{found.url}/{STATUS}")
-    return Seen(status, alive(status, there[1]))
+    return LiveStatus(status, alive(status, there[1]))
 
 
 def show_requests(state: StateDir) -> None:
@@ -48,7 +48,7 @@ def show_requests(state: StateDir) -> None:
         write_status(state.root, with_requests(state.root, status))
 
 
-def check_here(name: str, given: str | Path) -> None:
+def check_local(name: str, given: str | Path) -> None:
     """Raise NotNow unless the pipeline runs on this machine, so that a request in its state directory reaches it."""
     found = parse_location(given)
     now = read_status(found.root) if not found.url or is_locked(found.root) else None

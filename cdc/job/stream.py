@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from cdc.errors import CdcError, SourceError
 from cdc.job.error_transport import CrossingError, crossing
 from cdc.job.log_records import label_records
-from cdc.job.spark.alike import check_here
+from cdc.job.spark.same_environment import check_same_environment
 from cdc.offsets import BATCH_KEY, numbered, source_offset
 from cdc.tables.log import TableLog
 from cdc.tables.orders import open_orders
@@ -33,7 +33,7 @@ from cdc.tables.requests import Mailbox
 
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
-    from cdc.job.spark.alike import Installed
+    from cdc.job.spark.same_environment import Installed
     from cdc.schema import TableId
     from cdc.source import Flag, Limits, Offset, Order, Source, Split
     from cdc.state.directory import StateDir
@@ -193,7 +193,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         attempt = int(context.taskAttemptId()) if context is not None else 0
         repeated = context is not None and context.attemptNumber() > 0
         side = self._plan.side
-        self._check_alike()
+        self._check_same_environment()
         try:
             result = side.task(partition.batch, partition.split, attempt, repeated=repeated)
         except CdcError as error:
@@ -212,10 +212,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield result.to_row()
 
     @crossing
-    def _check_alike(self) -> None:
+    def _check_same_environment(self) -> None:
         alike = self._plan.side.alike
         if alike is not None:
-            check_here(alike)
+            check_same_environment(alike)
 
     @crossing
     def commit(self, end: Offset) -> None:

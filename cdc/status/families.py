@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from cdc.status.file import Seen
+from cdc.status.file import LiveStatus
 from cdc.status.model import StatusDocument
 
 Values = Iterable[tuple[tuple[str, ...], float | None]]
@@ -34,19 +34,19 @@ class Family:
     name: str
     kind: Literal["gauge", "counter"]
     text: str
-    read: Callable[[Seen], Values]
+    read: Callable[[LiveStatus], Values]
     labels: tuple[str, ...] = ()
     moves: bool = False
 
 
-def _one(read: Callable[[StatusDocument], float | None]) -> Callable[[Seen], Values]:
-    def values(seen: Seen) -> Values:
+def _one(read: Callable[[StatusDocument], float | None]) -> Callable[[LiveStatus], Values]:
+    def values(seen: LiveStatus) -> Values:
         yield (), read(seen.status)
 
     return values
 
 
-def _copy_states(seen: Seen) -> Values:
+def _copy_states(seen: LiveStatus) -> Values:
     states = Counter(table.copy.state for table in seen.status.tables if table.copy is not None)
     return [((state,), float(states[state])) for state in ("waiting", "copying", "done")]
 
@@ -60,7 +60,7 @@ def _chunks(status: StatusDocument) -> tuple[float, float]:
     return float(sum(copy.chunks for copy in copies)), float(sum(copy.planned_chunks for copy in copies))
 
 
-def _counts_by_reason(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
+def _counts_by_reason(seen: LiveStatus) -> Iterator[tuple[tuple[str, ...], float]]:
     """Sum counts by kind of reason: with the location, there would be a series per column."""
     kinds: Counter[str] = Counter()
     for reason, number in seen.status.counts.items():
@@ -68,13 +68,13 @@ def _counts_by_reason(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
     return (((kind,), float(number)) for kind, number in sorted(kinds.items()))
 
 
-def _outcomes(seen: Seen) -> Values:
+def _outcomes(seen: LiveStatus) -> Values:
     schema = seen.status.schema
     numbers = {"applied": schema.applied, "held-back": schema.held_back, "refused": schema.refused}
     return [((name,), float(number)) for name, number in {**numbers, "failed": schema.failed}.items()]
 
 
-def _kinds(seen: Seen) -> Values:
+def _kinds(seen: LiveStatus) -> Values:
     totals = seen.status.totals
     return [(("insert",), totals.inserts), (("update",), totals.updates), (("delete",), totals.deletes)]
 

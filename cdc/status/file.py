@@ -47,7 +47,7 @@ def beat(root: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LiveStatus:
     """A status document and whether its run is alive.
 
     `life` is the pipeline's state in a server, and `attention` why it needs attention; both are empty without a server.
@@ -71,7 +71,7 @@ class Seen:
         return not self.attention if self.life else self.state not in ("failed", "lost")
 
 
-def read_status(root: Path, now: float | None = None) -> Seen | None:
+def read_status(root: Path, now: float | None = None) -> LiveStatus | None:
     """Read the last document of a state directory, None when there is none. Any process, any time.
 
     Without a live run, it includes pauses requested since. Raises StateError when it cannot be read.
@@ -85,7 +85,7 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
         raise state_error(path, error, "read") from error
     status = from_json(data, str(path))
     living = alive(status, touched_s, now)
-    return Seen(status if living else with_requests(root, status), living)
+    return LiveStatus(status if living else with_requests(root, status), living)
 
 
 def with_requests(root: Path, status: StatusDocument) -> StatusDocument:

@@ -15,7 +15,7 @@ from prometheus_client.utils import floatToGoString
 
 from cdc.errors import EngineError
 from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
-from cdc.status.file import Seen
+from cdc.status.file import LiveStatus
 from cdc.status.model import StatusDocument
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MOST_TABLES = 500
 """Maximum number of tables per pipeline with their own series; the others are summed up. 10,000 tables with 4 series
 each would be too many for most Prometheus servers."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-Samples = Callable[[Family, Seen], Iterable[tuple[tuple[str, ...], float]]]
+Samples = Callable[[Family, LiveStatus], Iterable[tuple[tuple[str, ...], float]]]
 """Returns label values after `pipeline`, and the values, of one family of one pipeline."""
 
 
@@ -42,7 +42,7 @@ class Collected(Collector):
             never moves to `(other)`.
     """
 
-    def __init__(self, documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> None:
+    def __init__(self, documents: Callable[[], Iterable[LiveStatus]], most_tables: int = MOST_TABLES) -> None:
         self._documents, self._most = documents, most_tables
         self._own: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
@@ -60,14 +60,14 @@ class Collected(Collector):
                     metric.add_metric((seen.status.name, *labels), value)
             yield metric
 
-    def documents(self) -> list[Seen]:
+    def documents(self) -> list[LiveStatus]:
         """Return the current documents."""
         documents = list(self._documents())
         for seen in documents:
             self._note_tables(seen.status)
         return documents
 
-    def samples(self, family: Family, seen: Seen) -> Iterable[tuple[tuple[str, ...], float]]:
+    def samples(self, family: Family, seen: LiveStatus) -> Iterable[tuple[tuple[str, ...], float]]:
         """Return the values of one family of one pipeline, with their labels."""
         if family.name in _BY_TABLE:
             return (((table,), value) for table, value in self._by_table(family, seen).items())
@@ -80,7 +80,7 @@ class Collected(Collector):
                 return
             own.setdefault(table.table)
 
-    def _by_table(self, family: Family, seen: Seen) -> dict[str, float]:
+    def _by_table(self, family: Family, seen: LiveStatus) -> dict[str, float]:
         own, sums = self._own[seen.status.name], dict[str, float]()
         for (table,), value in family.read(seen):
             if value is not None:
@@ -94,7 +94,7 @@ def _metric(family: Family) -> GaugeMetricFamily | CounterMetricFamily:
     return kind(family.name, family.text, labels=("pipeline", *family.labels))
 
 
-def metrics_text(documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> Callable[[], bytes]:
+def metrics_text(documents: Callable[[], Iterable[LiveStatus]], most_tables: int = MOST_TABLES) -> Callable[[], bytes]:
     """Return a function that returns the current metrics in Prometheus's text format."""
     collected = Collected(documents, most_tables)
     exposition, turn = Exposition(ALL, collected.samples), threading.Lock()
@@ -113,14 +113,14 @@ class MetricsServer:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, LiveStatus] = {}
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(Collected(lambda: [*self._seen.values()]))
         self._server: WSGIServer | None = None
 
     def __call__(self, status: StatusDocument) -> None:
         """Take a new document of a run in this process."""
-        self._seen[status.name] = Seen(status, alive=status.state not in ("ended", "failed"))
+        self._seen[status.name] = LiveStatus(status, alive=status.state not in ("ended", "failed"))
 
     def start(self, host: str, port: int) -> int:
         """Listen and return the port, which is chosen for 0. Raises EngineError when that fails."""
@@ -142,7 +142,7 @@ class MetricsServer:
 class _Written:
     """The lines of one pipeline, by family, and the document that they were generated from."""
 
-    seen: Seen
+    seen: LiveStatus
     lines: list[str] = field(default_factory=list)
 
 
@@ -162,7 +162,7 @@ class Exposition:
         self._moving = [number for number, family in enumerate(self._families) if family.moves]
         self._written: dict[str, _Written] = {}
 
-    def text(self, documents: Iterable[Seen]) -> bytes:
+    def text(self, documents: Iterable[LiveStatus]) -> bytes:
         """Return the text of all families of all pipelines."""
         written = [self._of(seen) for seen in documents]
         self._written = {each.seen.status.name: each for each in written}
@@ -172,7 +172,7 @@ class Exposition:
             parts.extend(each.lines[number] for each in written)
         return "".join(parts).encode("utf-8")
 
-    def _of(self, seen: Seen) -> _Written:
+    def _of(self, seen: LiveStatus) -> _Written:
         known = self._written.get(seen.status.name)
         if known is None or known.seen != seen:
             return _Written(seen, [self._lines(family, seen) for family in self._families])
@@ -180,7 +180,7 @@ class Exposition:
             known.lines[number] = self._lines(self._families[number], seen)
         return known
 
-    def _lines(self, family: Family, seen: Seen) -> str:
+    def _lines(self, family: Family, seen: LiveStatus) -> str:
         name, labels = _sample_name(family), ("pipeline", *family.labels)
         order = sorted(range(len(labels)), key=labels.__getitem__)
         lines = []

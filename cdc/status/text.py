@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from cdc.status.file import Seen
+from cdc.status.file import LiveStatus
 from cdc.status.model import PHASES, StatusDocument, TableStatus
 
 _SHOWN = 5
 """Number of the last errors, schema changes and notices to show."""
 
 
-def status_text(seen: Seen) -> Iterator[str]:
+def status_text(seen: LiveStatus) -> Iterator[str]:
     """Yield the lines, without line ends."""
     status = seen.status
     yield f"{status.name}: {status.source} -> {status.sink}, {seen.state}{_since(seen)}"
@@ -73,7 +73,7 @@ def moment(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def _since(seen: Seen) -> str:
+def _since(seen: LiveStatus) -> str:
     status = seen.status
     if seen.alive:
         return f" since {moment(status.started_s)} (process {status.pid} on {status.host})"

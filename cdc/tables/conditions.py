@@ -122,7 +122,7 @@ def _is(name: str, kind: type[on.Event]) -> Condition:
 
 _HOLDS: Mapping[str, Condition] = {
     "merged": lambda step: step.sink.merged,
-    "last": lambda step: not step.has_others,
+    "last": lambda step: not step.is_shared,
     "shared": _shared,
     "there": lambda step: step.sink_schema is not None,
     "keyed": _keyed,

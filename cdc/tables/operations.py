@@ -52,8 +52,8 @@ def _widen(step: Step) -> None:
         added = step.change.column.name if isinstance(step.change, AddColumn) else ""
     if not isinstance(step.event, on.RouteAdded):
         _check_key(step)
-    read_again = step.read_again if isinstance(step.event, on.TableChanged) else ""
-    step.sinks.widen(step.table, step.schema, read_again, added)
+    re_read_column = step.re_read_column if isinstance(step.event, on.TableChanged) else ""
+    step.sinks.widen(step.table, step.schema, re_read_column, added)
 
 
 def _check_key(step: Step) -> None:
@@ -83,7 +83,7 @@ def _drop_shadow(step: Step) -> None:
 def _leave_shadow(step: Step) -> None:
     if not step.sink.shadowed:
         return
-    if not step.has_others:
+    if not step.is_shared:
         _drop_shadow(step)
     elif step.state in IN_SHADOW:
         _create_shadow(step)

@@ -76,7 +76,7 @@ class Step:
         return self.tables.members(self.table) - {self.source}
 
     @property
-    def has_others(self) -> bool:
+    def is_shared(self) -> bool:
         """Whether another source table goes to the sink table."""
         members = self.tables.members(self.table)
         return len(members) > (self.source in members)
@@ -243,7 +243,7 @@ class Step:
         return isinstance(self.event, on.TableChanged) and isinstance(self.event.change, AlterTableComment)
 
     @property
-    def read_again(self) -> str:
+    def re_read_column(self) -> str:
         """The column whose values a snapshot reads again after the change; empty for none."""
         change = self.change
         return change.column.name if isinstance(change, AlterColumnType) and change.copied else ""

@@ -63,7 +63,7 @@ class Answers:
             self._next += 1
             self._new = {}
 
-    def save_now_and_then(self) -> None:
+    def save_periodically(self) -> None:
         """Put all answers on disk, when the last time is a while ago. Raises StateError."""
         if self._clock() - self._saved_s >= SAVED_S:
             self.save()

@@ -10,7 +10,7 @@ from cdc.errors import SpecError
 from cdc.schema import TableSchema
 from cdc.transform import inputs
 from cdc.transform.compiled import CompiledRule
-from cdc.transform.computation import Expression, Whole, selected
+from cdc.transform.computation import BlockCall, Expression, selected
 from cdc.transform.engine import Engine, ExpressionFailed
 from cdc.transform.limits import bounded
 from cdc.transform.outputs import OutputColumn
@@ -73,7 +73,7 @@ def _sql(rule: Rule, output: OutputColumn, translator: Translator) -> str:
 
 def _array_calls(
     rule: Rule, computed: Sequence[OutputColumn], translator: Translator, names: Sequence[str]
-) -> dict[int, Whole]:
+) -> dict[int, BlockCall]:
     """Return the computed columns that are calls of array functions with columns in their arguments, by number."""
     found = {}
     for number, output in enumerate(computed):
@@ -83,7 +83,7 @@ def _array_calls(
             arguments = tuple(
                 names.index(arg.value) if arg.op == "column" else translator.sql(arg) for arg in output.node.args
             )
-            found[number] = Whole(own.whole, arguments, empty)
+            found[number] = BlockCall(own.whole, arguments, empty)
     return found
 
 

@@ -36,7 +36,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class BlockCall:
     """A computed column that is just a call of a function on Arrow arrays: called once for a whole block.
 
     The engine would call it for 2,048 rows at a time and copy every value twice, so it only computes the arguments.
@@ -85,7 +85,7 @@ class Computation:
     expressions: tuple[Expression, ...]
     filter: Expression | None
     statement: PreparedStatement | None
-    whole: dict[int, Whole]
+    whole: dict[int, BlockCall]
 
     def run(self, batch: pa.RecordBatch) -> pa.Table:
         """Return the indexes of the rows that pass, if there is a filter, and all their computed columns.
@@ -112,7 +112,7 @@ class Computation:
         return pa.table(made, names=[f"r{number}" for number in range(len(made))])
 
 
-def selected(expressions: tuple[Expression, ...], whole: dict[int, Whole]) -> list[str]:
+def selected(expressions: tuple[Expression, ...], whole: dict[int, BlockCall]) -> list[str]:
     """Return the expressions that a statement selects; for functions called on whole blocks, their arguments."""
     return [
         sql

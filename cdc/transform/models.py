@@ -56,7 +56,7 @@ class LoadedModel:
         """Begin a task; without `answers` the model is not queried, and all results are NULL."""
         self._answers, self._refused, self._stopped = answers, {}, None
 
-    def take_error(self) -> CdcError | None:
+    def pop_error(self) -> CdcError | None:
         """Return, once, the error that ended all requests and is not about a value: no response, or all refused."""
         error, self._stopped = self._stopped, None
         return error
@@ -90,7 +90,7 @@ class LoadedModel:
         types = (BYTES if self.form.kind == "image" else STRING, *(kind for _, kind in self.form.more))
         arguments = tuple(map(engine_type, types))
         return EngineFunction(
-            engine_name(self.op), arguments, engine_type(self.form.result), self._on_arrays, self.take_error
+            engine_name(self.op), arguments, engine_type(self.form.result), self._on_arrays, self.pop_error
         )
 
     def _on_arrays(self, *arrays: pa.ChunkedArray) -> pa.Array:
@@ -135,7 +135,7 @@ class LoadedModel:
         async def ask_next(client: ModelClient) -> None:
             for part in waiting:
                 self._store_answers(answers, keys, await self._answered(client, part))
-                answers.save_now_and_then()
+                answers.save_periodically()
 
         try:
             async with ModelClient(self.model, self._retry) as client, asyncio.TaskGroup() as group:

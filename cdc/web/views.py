@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc.errors import StateError
 from cdc.serve.control import Control, PipelineView
-from cdc.status.file import FILE_NAME, Seen, alive, read_status
+from cdc.status.file import FILE_NAME, LiveStatus, alive, read_status
 from cdc.status.model import Error, StatusDocument, to_object
 from cdc.tables.requests import REQUESTS
 
@@ -23,7 +23,7 @@ class Shown:
     """One pipeline. `seen` is None before its first run; `unreadable` is why its document cannot be read."""
 
     view: PipelineView
-    seen: Seen | None
+    seen: LiveStatus | None
     unreadable: str = ""
 
     @property
@@ -67,7 +67,7 @@ class Views:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._lock = threading.Lock()
-        self._read: dict[str, tuple[_Mark, Seen | None]] = {}
+        self._read: dict[str, tuple[_Mark, LiveStatus | None]] = {}
 
     def all(self) -> list[Shown]:
         """Return all pipelines, by name."""
@@ -77,7 +77,7 @@ class Views:
         """Return one pipeline. Raises PipelineUnknown."""
         return self._to_shown(self._control.pipeline(name))
 
-    def documents(self) -> list[Seen]:
+    def documents(self) -> list[LiveStatus]:
         """Return the status documents of all pipelines, for metrics; an empty one before the first run."""
         return [_measured(shown) for shown in self.all()]
 
@@ -87,7 +87,7 @@ class Views:
         except StateError as error:
             return Shown(view, None, str(error))
 
-    def _document(self, folder: str) -> Seen | None:
+    def _document(self, folder: str) -> LiveStatus | None:
         if not folder:  # an invalid file has no state yet
             return None
         path = Path(folder) / FILE_NAME
@@ -106,11 +106,11 @@ class Views:
         return seen
 
 
-def _measured(shown: Shown) -> Seen:
+def _measured(shown: Shown) -> LiveStatus:
     """Add the server's state of the pipeline to the document."""
     view = shown.view
     none = StatusDocument("", view.name, view.source, view.sink, "ended", 0, "", 0.0, 0.0, file=view.file)
-    seen = shown.seen or Seen(none, alive=False)
+    seen = shown.seen or LiveStatus(none, alive=False)
     return replace(seen, life=view.state, attention=view.attention)
 
 
@@ -122,12 +122,12 @@ def _requests_ns(root: Path) -> int:
         return 0
 
 
-def _reuse_or_read(known: tuple[_Mark, Seen | None] | None, mark: _Mark, root: Path) -> Seen | None:
+def _reuse_or_read(known: tuple[_Mark, LiveStatus | None] | None, mark: _Mark, root: Path) -> LiveStatus | None:
     """Return the document; one that was only touched is not read again, but its run may have died."""
     if known is not None and known[1] is not None and known[0][:-1] == mark[:-1]:
         living = alive(known[1].status, mark[-1] / 1e9)
         if living or not known[1].alive:
-            return Seen(known[1].status, living)
+            return LiveStatus(known[1].status, living)
     return read_status(root)
 
 

@@ -39,7 +39,7 @@ class DorisDialect(TableDialect):
     name = "Doris"
     table_type = DorisTable
     key_word = "unique key"
-    unseen = "if it is there, GRANT SELECT_PRIV on it to the user, who cannot see it"
+    hidden_table_hint = "if it is there, GRANT SELECT_PRIV on it to the user, who cannot see it"
     native_bytes = False
 
     def with_options(self, change: CreateTable) -> DorisDialect:
@@ -72,7 +72,7 @@ class DorisDialect(TableDialect):
         """The nearest type of the engine."""
         return data_type(actual)
 
-    def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
+    def modifies_in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
         """True for changes that MODIFY COLUMN makes, of columns that do not say where a row is."""
         return _modifies(column.type, new) and not self.is_fixed(table, column.name)
 
@@ -83,7 +83,7 @@ class DorisDialect(TableDialect):
             SqlType("VARCHAR", text_width(old)) if number and new.is_text and new.max_bytes < text_width(old) else new
         )
 
-    def by_copy(self, old: SqlType, new: SqlType) -> bool:
+    def casts_exactly(self, old: SqlType, new: SqlType) -> bool:
         """Where CAST keeps every value that the source's column can have after the change."""
         if old == new or _modifies(old, new):
             return True

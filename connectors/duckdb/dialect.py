@@ -78,7 +78,7 @@ class DuckDbDialect(Dialect[str]):
         """VARCHAR of any length."""
         return actual == TEXT
 
-    def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
+    def modifies_in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
         """Any column but key columns can be changed in place."""
         return not table.in_key(column.name)
 

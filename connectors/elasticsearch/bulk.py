@@ -64,7 +64,7 @@ class RefusedDocument:
 
 
 @dataclass(slots=True)
-class _Left:
+class _RemainingBody:
     """The rest of a body that is not in yet: its text, the numbers of its items (and more), what is refused so far."""
 
     text: bytes
@@ -101,7 +101,7 @@ class Sender:
 
     def _send_until_done(self, body: bytes, highest: int) -> list[RefusedDocument]:
         """One body, and what is left of it, until all of it is in or refused."""
-        left, repeated = _Left(body, range(len(body))), False
+        left, repeated = _RemainingBody(body, range(len(body))), False
 
         def once() -> None:
             nonlocal left, repeated
@@ -120,7 +120,7 @@ class Sender:
         message = f"the cluster takes no more documents just now (429): {reason}"
         return SinkUnavailable(message[:600], where=self.client.hosts[0], hint=hint)
 
-    def _send_once(self, body: _Left, highest: int) -> _Left:
+    def _send_once(self, body: _RemainingBody, highest: int) -> _RemainingBody:
         """Send; the items that are to be sent again."""
         try:
             answer = self.client.send("POST", _PATH, body.text, "application/x-ndjson", wait=False)
@@ -133,7 +133,7 @@ class Sender:
             if found.get("result") == "noop":
                 raise _dropped_error(found)
         if not answer.get("errors"):
-            return _Left(b"", (), body.refused)
+            return _RemainingBody(b"", (), body.refused)
         again, numbers, kept, first_reason = [], [], list(body.refused), ""
         for place, (item, text) in enumerate(zip(answer["items"], items(body.text), strict=True)):
             action, found = next(iter(item.items()))
@@ -143,22 +143,22 @@ class Sender:
                 numbers.append(body.numbers[place])
             elif self.keep and _is_refused(found):
                 kept.append(RefusedDocument(body.numbers[place], _reason(found), text))
-        return _Left(b"".join(again), numbers, kept, first_reason)
+        return _RemainingBody(b"".join(again), numbers, kept, first_reason)
 
-    def _halves(self, body: _Left, highest: int) -> _Left:
+    def _halves(self, body: _RemainingBody, highest: int) -> _RemainingBody:
         """A body that is larger than the server takes, in two parts."""
         parts = list(items(body.text))
         if len(parts) == 1:
             message = f"a document of {len(body.text)} bytes is larger than the server takes"
             if self.keep:
-                return _Left(b"", (), [*body.refused, RefusedDocument(body.numbers[0], message, body.text)])
+                return _RemainingBody(b"", (), [*body.refused, RefusedDocument(body.numbers[0], message, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
             raise SinkError(message, where=document_name(body.text), hint=hint)
         middle = len(parts) // 2
-        one = self._send_once(_Left(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
-        other = self._send_once(_Left(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
+        one = self._send_once(_RemainingBody(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
+        other = self._send_once(_RemainingBody(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
         first_reason = one.reason or other.reason
-        return _Left(one.text + other.text, [*one.numbers, *other.numbers], other.refused, first_reason)
+        return _RemainingBody(one.text + other.text, [*one.numbers, *other.numbers], other.refused, first_reason)
 
     def _is_later(self, action: str, found: dict[str, Any], highest: int) -> bool:
         """Whether an item has to be sent again. Raises SinkError for one that is not in and is not kept."""

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from cdc.state.durable import write_file
-from connectors.iceberg.known import files_of, forget, manifests_of
 from connectors.iceberg.library import delete_quietly
+from connectors.iceberg.manifest_cache import files_of, forget, manifests_of
 from connectors.iceberg.tables import LakeTable
 
 _SURE, _UNSURE = ".json", ".unsure"

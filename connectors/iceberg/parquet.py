@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.iceberg.known import PATH_ID
+from connectors.iceberg.manifest_cache import PATH_ID
 from connectors.shared.lake.columns import has_nan, repeating_columns
 from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.rewrite import sync_to_disk

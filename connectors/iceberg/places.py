@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import SinkError
-from connectors.iceberg.known import PATH_ID, CachedFile, live_files
+from connectors.iceberg.manifest_cache import PATH_ID, CachedFile, live_files
 from connectors.iceberg.parquet import read_columns, read_deletes
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.keys import key_names

@@ -65,7 +65,7 @@ class IcebergRules(LakeRules):
         """The nearest type of the engine."""
         return data_type(actual)
 
-    def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
+    def modifies_in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
         """True where the format promotes the type; a partition's source column keeps its type."""
         assert isinstance(table, PartitionedTable)
         return widens(column.type, new) and not any(same(part.column, column.name) for part in table.partition)

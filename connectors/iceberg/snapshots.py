@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from connectors.iceberg.known import cache_files, cache_manifests, files_of, manifests_of
 from connectors.iceberg.library import Catalog, delete_quietly
+from connectors.iceberg.manifest_cache import cache_files, cache_manifests, files_of, manifests_of
 from connectors.iceberg.manifests import is_deletes, list_writer, manifest_writer, read_entries
 from connectors.iceberg.tables import LakeTable
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from connectors.iceberg.latest import Latest
+from connectors.iceberg.lru_cache import LruCache
 
 _MOST_SNAPSHOTS = 50_000
 """Of all tables whose metadata is kept, some 5 KB each."""
@@ -114,6 +114,6 @@ def _keep(location: str, metadata: Any) -> None:
         _cache.forget(former)
 
 
-_cache: Latest[Any] = Latest(_MOST_SNAPSHOTS, _size)
+_cache: LruCache[Any] = LruCache(_MOST_SNAPSHOTS, _size)
 _newest: dict[Any, str] = {}
 """The file of the newest metadata of each table, by its UUID."""

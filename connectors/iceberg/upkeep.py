@@ -33,7 +33,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class UpkeepResult:
     """The work of upkeep on a table: files merged, snapshots expired."""
 
     files: int = 0
@@ -74,23 +74,23 @@ class Upkeep:
     def look_after(self, name: TableId) -> str:
         """Merge what has come to be too many files, and say what was done. Raises SinkError."""
         table = find_table(self.catalog, name)
-        done = Done() if table is None else self._maintain(table, self.files)
-        return "" if done == Done() else str(done)
+        done = UpkeepResult() if table is None else self._maintain(table, self.files)
+        return "" if done == UpkeepResult() else str(done)
 
-    def _maintain(self, table: LakeTable, least: int) -> Done:
+    def _maintain(self, table: LakeTable, least: int) -> UpkeepResult:
         try:
             return self._maintain_once(table, least)
         except CommitConflict as error:
             hint = "try it again when less is written"
             raise SinkError(f"another commit came first: {error.message}", where=str(table.id), hint=hint) from error
 
-    def _maintain_once(self, table: LakeTable, least: int) -> Done:
+    def _maintain_once(self, table: LakeTable, least: int) -> UpkeepResult:
         """Raises HeadMoved where another commit comes first: then nothing is changed."""
         with self.catalog.guard(str(table.id)):
             merged = self._merge_files(table, least)
             snapshots = self._expire_snapshots(get_table(self.catalog, table.id) if merged else table)
             self.expired.remove(get_table(self.catalog, table.id) if merged or snapshots else table)
-            return Done(merged, snapshots)
+            return UpkeepResult(merged, snapshots)
 
     def _merge_files(self, table: LakeTable, least: int) -> int:
         """One `replace` snapshot, the same rows in fewer files; how many files went."""

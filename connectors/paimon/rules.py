@@ -76,11 +76,11 @@ class PaimonRules(LakeRules):
         """STRING has any length."""
         return is_text(actual)
 
-    def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
+    def modifies_in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
         """To a type that holds all values, where readers convert no text; not in a key."""
         return not table.in_key(column.name) and holds(new, column.type)
 
-    def by_copy(self, old: str, new: str) -> bool:
+    def casts_exactly(self, old: str, new: str) -> bool:
         """Arrow converts what is certain."""
         return new not in (BYTES,) and (new == TEXT or not old.startswith("ARRAY"))
 

@@ -49,7 +49,7 @@ class StarRocksDialect(TableDialect):
 
     name = "StarRocks"
     table_type = StarRocksTable
-    unseen = "if it is there, GRANT SELECT on it to the user, who cannot see it"
+    hidden_table_hint = "if it is there, GRANT SELECT on it to the user, who cannot see it"
     all_in_jobs = True
 
     def with_options(self, change: CreateTable) -> StarRocksDialect:
@@ -92,11 +92,11 @@ class StarRocksDialect(TableDialect):
         """The nearest type of the engine."""
         return data_type(actual, digits=SECONDS_DIGITS)
 
-    def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
+    def modifies_in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
         """True for changes that MODIFY COLUMN makes; of a key column it makes text longer."""
         return _modifies(column.type, new) and (new.is_text or not table.in_key(column.name))
 
-    def by_copy(self, old: SqlType, new: SqlType) -> bool:
+    def casts_exactly(self, old: SqlType, new: SqlType) -> bool:
         """Where CAST keeps every value that the source's column can have after the change."""
         if old == new or _modifies(old, new):
             return True

@@ -54,7 +54,7 @@ class IndexRules(TableRules[str]):
     def data_type(self, actual: str) -> DataType:
         return DataType.parse(actual)
 
-    def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
+    def modifies_in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
         return False
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[str]:

@@ -18,8 +18,8 @@ from test_lakes_reports import LAKES, T, commit, judged, prepared, schema, texts
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.testing import block
-from connectors.iceberg import known
-from connectors.iceberg.latest import Latest
+from connectors.iceberg import manifest_cache
+from connectors.iceberg.lru_cache import LruCache
 from connectors.paimon.file_writer import column_stats
 
 pytestmark = pytest.mark.slow
@@ -103,9 +103,11 @@ def test_a_delete_file_is_about_one_data_file(tmp_path: Path) -> None:
     for batch, row in enumerate(rows):
         commit(harness, batch, of, ("+I", row))
     commit(harness, 4, of, *(("-D", row) for row in rows[1:]))
-    files = list(known.live_files(harness.table(T)))
+    files = list(manifest_cache.live_files(harness.table(T)))
     about = [
-        (file.lower_bounds[known.PATH_ID], file.upper_bounds[known.PATH_ID]) for file in files if file.content == 1
+        (file.lower_bounds[manifest_cache.PATH_ID], file.upper_bounds[manifest_cache.PATH_ID])
+        for file in files
+        if file.content == 1
     ]
     paths = [file.file_path.encode() for file in files if file.content == 0]
     assert len(paths) == 4
@@ -166,9 +168,9 @@ def _look(lake: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
         from pypaimon.snapshot.snapshot_manager import SnapshotManager
 
         return SnapshotManager, "get_latest_snapshot"
-    monkeypatch.setattr(known, "_lists", Latest(1_000, len))
-    monkeypatch.setattr(known, "_files", Latest(1_000, len))
-    return known, "read_entries"
+    monkeypatch.setattr(manifest_cache, "_lists", LruCache(1_000, len))
+    monkeypatch.setattr(manifest_cache, "_files", LruCache(1_000, len))
+    return manifest_cache, "read_entries"
 
 
 @LAKES

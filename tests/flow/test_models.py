@@ -364,7 +364,7 @@ def test_a_request_that_fails_late_leaves_the_answers_before_it_on_disk(server: 
     for number in range(3):
         kept.put(f"key {number}", f"answer {number}")
         clock[0] += SAVED_S * (number == 1)
-        kept.save_now_and_then()
+        kept.save_periodically()
     again = Answers(store, "batch-1-part-0")  # as after kill -9
     assert [again.get(f"key {number}") for number in range(3)] == ["answer 0", "answer 1", None]
     again.put("key 2", "answer 2")

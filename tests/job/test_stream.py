@@ -20,7 +20,7 @@ from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
 from cdc.flow.task_result import TaskResult
 from cdc.job.error_transport import CrossingError, recover
-from cdc.job.spark.alike import installed
+from cdc.job.spark.same_environment import installed
 from cdc.job.stream import SealedParts, SplitPartition, StreamParts, StreamReader, TaskParts, data_source
 from cdc.offsets import BATCH_KEY, source_offset
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema

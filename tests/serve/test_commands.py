@@ -155,13 +155,13 @@ def test_a_run_of_cdc_run_is_asked_by_a_request_in_its_state_directory(
     assert isinstance(error(cdc(tmp_path, "stop", str(file))), NotNow)
     alive = iter([True, True, False])
 
-    class Seen:
+    class LiveStatus:
         @property
         def alive(self) -> bool:
             return next(alive)
 
     for reader in ("cdc.job.seen.read_status", "cdc.status.file.read_status"):
-        monkeypatch.setattr(reader, lambda root: Seen())
+        monkeypatch.setattr(reader, lambda root: LiveStatus())
     assert cdc(tmp_path, "stop", str(file), "--drain").output == "shop: stopped\n"
     assert (state.drain_requested(), state.stop_requested()) == (True, False)
 
@@ -209,12 +209,12 @@ def test_all_sinks_are_asked_to_stop_before_the_end_of_any_is_waited_for(
     for state in states.values():
         state.open(name="shop", source="values")
 
-    class Seen:
+    class LiveStatus:
         @property
         def alive(self) -> bool:
             return not all(state.stop_requested() for state in states.values())
 
     for reader in ("cdc.job.seen.read_status", "cdc.status.file.read_status"):
-        monkeypatch.setattr(reader, lambda root: Seen())
+        monkeypatch.setattr(reader, lambda root: LiveStatus())
     monkeypatch.setattr("cdc.cli.life._STOP_S", 5.0)
     assert cdc(tmp_path, "stop", str(file)).output == "shop/lake: stopped\nshop/mart: stopped\n"

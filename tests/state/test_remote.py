@@ -26,8 +26,8 @@ from cdc.state.remote import run as run_module
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import DocumentChange, Entry
-from cdc.state.remote.held import note_lease_until
 from cdc.state.remote.lease import Lease, holder, of_this_process
+from cdc.state.remote.lease_deadline import note_lease_until
 from cdc.state.remote.run import STATUS, _RemoteRun, hold_working_copy
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry

@@ -14,7 +14,7 @@ import cdc
 from cdc.errors import NotNow, StateError
 from cdc.job.lock import RunLock
 from cdc.job.savepoint import begin_from, create_savepoint
-from cdc.job.seen import check_here, last_run
+from cdc.job.seen import check_local, last_run
 from cdc.job.state_location import (
     alone,
     changing,
@@ -133,9 +133,9 @@ def test_a_request_beside_a_run_of_another_machine_is_refused(
         with pytest.raises(StateError, match=rf"process {os.getpid()} is using this state"), changing(url, spec):
             pytest.fail("it wrote")
         with pytest.raises(NotNow, match=rf"process {os.getpid()} holds its state.*ask on that machine"):
-            check_here("shop", url)
+            check_local("shop", url)
     with pytest.raises(NotNow, match="does not run"):
-        check_here("shop", url)
+        check_local("shop", url)
 
 
 def test_the_status_of_a_run_is_seen_from_everywhere(
@@ -147,8 +147,8 @@ def test_the_status_of_a_run_is_seen_from_everywhere(
         found = last_run(url)
         assert found is not None
         assert found.alive
-        check_here("shop", url)
-        check_here("shop", state.root)
+        check_local("shop", url)
+        check_local("shop", state.root)
     elsewhere(monkeypatch, tmp_path)
     found = last_run(url)
     assert found is not None

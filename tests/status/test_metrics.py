@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cdc.errors import EngineError
 from cdc.progress import ChangeCounts
 from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
-from cdc.status.file import Seen
+from cdc.status.file import LiveStatus
 from cdc.status.metrics import OTHERS, Collected, MetricsServer, metrics_text
 from cdc.status.model import Batch, Copy, SchemaTotals, SinkLag, StatusDocument, TableStatus
 
@@ -35,7 +35,7 @@ SHOP = StatusDocument(
 )  # fmt: skip
 
 
-def scraped(*seen: Seen, most_tables: int = 500) -> dict[tuple[str, ...], float]:
+def scraped(*seen: LiveStatus, most_tables: int = 500) -> dict[tuple[str, ...], float]:
     """Each sample by its name and label values after the pipeline's."""
     text = metrics_text(lambda: seen, most_tables)().decode()
     found = {}
@@ -47,7 +47,7 @@ def scraped(*seen: Seen, most_tables: int = 500) -> dict[tuple[str, ...], float]
 
 
 def test_a_scrape_has_the_numbers_of_the_document() -> None:
-    found = scraped(Seen(SHOP, True))
+    found = scraped(LiveStatus(SHOP, True))
     for key, value in {
         ("cdc_up", "shop"): 1, ("cdc_state", "shop", "running"): 1, ("cdc_state", "shop", "lost"): 0,
         ("cdc_lag_seconds", "shop"): 2.5, ("cdc_lag_bytes", "shop"): 700, ("cdc_lag_transactions", "shop"): 3,
@@ -66,7 +66,7 @@ def test_a_scrape_has_the_numbers_of_the_document() -> None:
     ("state", "alive", "up"), [("running", True, 1), ("running", False, 0), ("failed", False, 0), ("ended", False, 1)]
 )
 def test_a_pipeline_without_a_server_is_up_unless_it_has_failed_or_is_lost(state: str, alive: bool, up: int) -> None:
-    assert scraped(Seen(replace(SHOP, state=state), alive))[("cdc_up", "shop")] == up
+    assert scraped(LiveStatus(replace(SHOP, state=state), alive))[("cdc_up", "shop")] == up
 
 
 def test_what_has_not_changed_is_not_written_again_and_the_text_is_as_the_library_writes_it(
@@ -75,12 +75,16 @@ def test_what_has_not_changed_is_not_written_again_and_the_text_is_as_the_librar
     read: list[str] = []
     reading = Collected.samples
 
-    def samples(collected: Collected, family: Family, seen: Seen) -> Any:
+    def samples(collected: Collected, family: Family, seen: LiveStatus) -> Any:
         read.append(family.name)
         return reading(collected, family, seen)
 
     odd = replace(SHOP, name='a "b"\nc\\', tables=(TableStatus('x"y.z'),), batches=())
-    seen = [Seen(SHOP, True), Seen(odd, False), *(Seen(replace(odd, name=f"p-{n}"), True) for n in range(9))]
+    seen = [
+        LiveStatus(SHOP, True),
+        LiveStatus(odd, False),
+        *(LiveStatus(replace(odd, name=f"p-{n}"), True) for n in range(9)),
+    ]
     monkeypatch.setattr("cdc.status.families.time.time", lambda: 5000.0)
     monkeypatch.setattr(Collected, "samples", samples)
     registry, text = CollectorRegistry(auto_describe=False), metrics_text(lambda: seen)
@@ -96,7 +100,9 @@ def test_what_has_not_changed_is_not_written_again_and_the_text_is_as_the_librar
 
 def test_flinks_names_have_flinks_meaning() -> None:
     found = {
-        name.rpartition("_")[2]: value for (name, *_), value in scraped(Seen(SHOP, True)).items() if "flink" in name
+        name.rpartition("_")[2]: value
+        for (name, *_), value in scraped(LiveStatus(SHOP, True)).items()
+        if "flink" in name
     }
     assert found.pop("sourceIdleTime") > 1000
     assert found == {
@@ -111,17 +117,19 @@ def test_flinks_names_have_flinks_meaning() -> None:
 
 def test_what_nobody_knows_has_no_sample() -> None:
     unknown = StatusDocument("x-1", "x", "values", "values", "starting", 1, "here", 1.0, 1.0)
-    found = scraped(Seen(unknown, True))
+    found = scraped(LiveStatus(unknown, True))
     assert ("cdc_lag_seconds", "x") not in found
     assert ("cdc_last_commit_timestamp_seconds", "x") not in found
     copied_before = replace(unknown, tables=(TableStatus("shop.a", copy=Copy("done", 2, 2)),))
-    assert not [name for name, *_ in scraped(Seen(copied_before, True)) if "snapshotEndTime" in name]
+    assert not [name for name, *_ in scraped(LiveStatus(copied_before, True)) if "snapshotEndTime" in name]
 
 
 def test_tables_beyond_the_bound_are_one_series_and_stay_it() -> None:
-    def status(names: list[str]) -> Seen:
+    def status(names: list[str]) -> LiveStatus:
         tables = tuple(TableStatus(name, ChangeCounts(inserts=1), copy=Copy("done", 2, 2)) for name in sorted(names))
-        return Seen(StatusDocument("m-1", "m", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0, tables=tables), True)
+        return LiveStatus(
+            StatusDocument("m-1", "m", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0, tables=tables), True
+        )
 
     seen = [status(["t5", "t6", "t7"])]
     text = metrics_text(lambda: seen, 4)
@@ -141,7 +149,7 @@ def test_hostile_names_stay_label_values() -> None:
     hostile = StatusDocument(
         "h", name, "mysql", "duckdb", "running", 1, "here", 1.0, 1.0, tables=(TableStatus(name, read=4),)
     )
-    found = scraped(Seen(hostile, True))
+    found = scraped(LiveStatus(hostile, True))
     assert found[("cdc_up", name)] == 1
     assert not any(label == "forged" for _, label, *_ in found)
 
@@ -180,7 +188,7 @@ def test_every_query_of_the_dashboard_names_metrics_that_exist_and_every_metric_
 def test_every_alert_of_the_page_names_a_metric_and_labels_that_exist() -> None:
     page = (ROOT / "docs" / "monitoring.md").read_text()
     (block,) = re.findall(r"^Suggested alerts:\n\n((?: {4}.+\n)+)", page, re.MULTILINE)
-    found = scraped(Seen(SHOP, True))
+    found = scraped(LiveStatus(SHOP, True))
     for alert in block.splitlines():
         (metric,) = re.findall(r"cdc_[a-z_]+", alert)
         assert any(name == metric for name, *_ in found), alert

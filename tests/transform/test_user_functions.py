@@ -153,7 +153,7 @@ def twice(a: int) -> int:
         ("x = 1", "no top-level function eval"),
         ("def eval(a) -> int: return a", "argument a has no annotation"),
         ("def eval(a: int): return a", "does not say what it returns"),
-        ("def eval(a: set) -> int: return a", "annotation set is no SQL type"),
+        ("def eval(a: set) -> int: return a", "annotation set is not an SQL type"),
         ("def eval(*a: int) -> int: return 1", "must be a plain one"),
         ("import pyarrow as pa\ndef eval(a: pa.Array) -> int: return 1", "Arrow array says what is in it"),
         ("import nosuchmodule\ndef eval(a: int) -> int: return 1", "fails when it is loaded"),

@@ -16,8 +16,8 @@ from cdc.retry import RetryPolicy
 from cdc.state.durable import create_folder, state_error, write_file
 from cdc.state.remote.compact import OF_THIS_MACHINE, compact, is_compaction_due
 from cdc.state.remote.entry import CLOSE, OPEN, Entry
-from cdc.state.remote.held import note_lease_until
 from cdc.state.remote.lease import Lease, holder, in_use, of_this_process
+from cdc.state.remote.lease_deadline import note_lease_until
 from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
 from cdc.state.remote.store import RemoteStore, writer_of
 from cdc.state.remote.stores import bucket_at

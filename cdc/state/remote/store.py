@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from cdc.state.append_log import AppendLog
 from cdc.state.remote.entry import DocumentChange
-from cdc.state.remote.held import check_lease
+from cdc.state.remote.lease_deadline import check_lease
 from cdc.state.remote.restore import BULK
 from cdc.state.remote.writer import StateWriter, WorkingCopy
 from cdc.state.store import LocalStore

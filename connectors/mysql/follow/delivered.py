@@ -98,14 +98,14 @@ def _is_meant(buffer: ReceiveBuffer, index: int, numbers: Container[int], inside
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class PartlyDelivered:
     """The rows of a transaction by table: those that another tool has delivered, and the missing ones."""
 
     delivered: Counter[TableId]
     missing: Counter[TableId]
 
 
-def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: DeliveredPart) -> Rest:
+def partly_delivered(blocks: Iterable[ChangeBlock], last: int, inside: DeliveredPart) -> PartlyDelivered:
     """Count rows of captured tables before and after the last delivered one; `last` is its event's sequence."""
     delivered, missing, of_event = Counter[TableId](), Counter[TableId](), 0
     for block in blocks:
@@ -116,7 +116,7 @@ def rest_of(blocks: Iterable[ChangeBlock], last: int, inside: DeliveredPart) -> 
         of_event += here
         delivered[block.table] += int((sequences < last).sum()) + had
         missing[block.table] += int((sequences > last).sum()) + here - had
-    return Rest(+delivered, +missing)
+    return PartlyDelivered(+delivered, +missing)
 
 
 def after_delivered(
@@ -146,7 +146,7 @@ def after_delivered(
         position=found.end,
         gtids=gtids_after(begin.gtids, [Segment(found.end.file, found.end.position, gtids=found.gtids)]),
     )
-    rest = rest_of(read(begin, end), sequence_of(begin.position.file, found.last), inside)
+    rest = partly_delivered(read(begin, end), sequence_of(begin.position.file, found.last), inside)
     if not rest.missing:
         return end, f", after its last transaction ({name}), which is delivered"
     again = "" if not rest.delivered else f"; it comes again, as a whole: {_row_counts_text(rest.delivered)}"

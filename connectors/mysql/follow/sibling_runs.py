@@ -39,7 +39,7 @@ class Next(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class ReaderState:
     """The state of this run's log reader: whether it exists, and whether it has read all of the log in vain."""
 
     follows: bool
@@ -61,7 +61,7 @@ class SiblingRuns:
         self.clear = False
         """Whether the run that follows has read all of the log and no captured table has changes waiting."""
 
-    def next(self, start: MySqlOffset, until: LogPosition | None, wait_s: float, own: Own) -> SharedPlan | Next:
+    def next(self, start: MySqlOffset, until: LogPosition | None, wait_s: float, own: ReaderState) -> SharedPlan | Next:
         """Return the next batch, or how to get one. A run with an `until` position never gets NOTHING."""
         deadline = self._clock() + wait_s
         self.clear = False

@@ -13,7 +13,7 @@ from cdc.schema import TableId
 from cdc.source import Lag, Limits, Split
 from connectors.mysql.follow.log_end import LogEnd
 from connectors.mysql.follow.resumption import Resumption
-from connectors.mysql.follow.sibling_runs import Next, Own, SiblingRuns
+from connectors.mysql.follow.sibling_runs import Next, ReaderState, SiblingRuns
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import Segment, cuts_of, end_offset, splits_at
@@ -120,7 +120,9 @@ class Tail:
         if self.until is not None and self.until[1] != start.server:
             return None
         follower = self._follower
-        own = Own(follower is not None, follower is not None and follower.at_end and not follower.progress.waiting)
+        own = ReaderState(
+            follower is not None, follower is not None and follower.at_end and not follower.progress.waiting
+        )
         found = siblings.next(start, None if self.until is None else self.until[0], wait_s, own)
         if found is Next.FOLLOW or (found is Next.NOTHING and not (self._compared or self._late)):
             return None

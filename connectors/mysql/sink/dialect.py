@@ -157,7 +157,9 @@ class ServerDialect(Dialect[ServerType]):
         """Keep the column's collation, unless it treats two labels as equal."""
         return self._labelled(replace(new, collation=old.collation)) if new.is_characters else new
 
-    def in_place(self, table: ActualTable[ServerType], column: ActualColumn[ServerType], new: ServerType) -> bool:
+    def modifies_in_place(
+        self, table: ActualTable[ServerType], column: ActualColumn[ServerType], new: ServerType
+    ) -> bool:
         """Whether MODIFY can make the change; not for bits to bytes, as it would write the digits of their number."""
         return not _bits_to_bytes(column.type, new)
 
@@ -176,19 +178,18 @@ class ServerDialect(Dialect[ServerType]):
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[ServerType]:
         """A new table; with the key if the server can index it whole."""
-        columns = tuple(self.new_column(column, key=column.name in schema.primary_key) for column in schema.columns)
-        unbounded = [
-            column for column in columns if column.name in schema.primary_key and self._unbounded(schema, column)
-        ]
-        if unbounded:
-            parts = len(schema.primary_key)
-            columns = tuple(
-                replace(column, type=self._keyed(schema.column(column.name), parts)) if column in unbounded else column
-                for column in columns
-            )
+        columns = tuple(self._new_column(column, schema) for column in schema.columns)
         free = [column for column in columns if column.name not in schema.primary_key]
         keyed = ServerTable(table, self._short(columns, free), schema.primary_key, schema.comment)
         return self.with_key(keyed, schema.primary_key)
+
+    def _new_column(self, column: Column, schema: TableSchema) -> ActualColumn[ServerType]:
+        """A column of a new table; a text or bytes of any length shares the room of the key with the other parts."""
+        key = column.name in schema.primary_key
+        new = self.new_column(column, key=key)
+        if not key or column.type.kind not in (Kind.STRING, Kind.JSON, Kind.BYTES):
+            return new
+        return replace(new, type=self._keyed(column, len(schema.primary_key)))
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
         """The column in the source's type. Only key columns are NOT NULL: the source may drop other constraints."""
@@ -229,9 +230,6 @@ class ServerDialect(Dialect[ServerType]):
     ) -> tuple[ActualColumn[ServerType], ...]:
         """Shorten columns so that a row fits the server's limit; OceanBase allows longer rows."""
         return tuple(columns) if self.flavor == "oceanbase" else shortened(columns, changeable)
-
-    def _unbounded(self, schema: TableSchema, column: ActualColumn[ServerType]) -> bool:
-        return schema.column(column.name).type.kind in (Kind.STRING, Kind.JSON, Kind.BYTES)
 
     # statements
 

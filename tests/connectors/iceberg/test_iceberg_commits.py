@@ -31,7 +31,7 @@ from cdc.schema import (
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import index, places, snapshots, upkeep
-from connectors.iceberg.known import live_files
+from connectors.iceberg.manifest_cache import live_files
 from connectors.iceberg.sink import IcebergSink
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from iceberg_harness import IcebergHarness
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
-from connectors.iceberg import known, sql_catalog
-from connectors.iceberg.latest import Latest
+from connectors.iceberg import manifest_cache, sql_catalog
+from connectors.iceberg.lru_cache import LruCache
 from connectors.iceberg.tables import LakeTable, table_for_files
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ def harness(tmp_path: Path) -> IcebergHarness:
 
 def _manifests(table: LakeTable) -> dict[str, list[Any]]:
     io, snapshots = table.library.io, table.metadata.snapshots
-    found = [manifest for snapshot in snapshots for manifest in known.manifests_of(io, snapshot)]
+    found = [manifest for snapshot in snapshots for manifest in manifest_cache.manifests_of(io, snapshot)]
     return {manifest.manifest_path: _plain(manifest) for manifest in found}
 
 
@@ -53,31 +53,31 @@ def _plain(record: Any) -> list[Any]:
 
 
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_lists", Latest(1_000, len))
-    monkeypatch.setattr(known, "_files", Latest(1_000, len))
-    monkeypatch.setattr(sql_catalog, "_cache", Latest(1_000, sql_catalog._size))
+    monkeypatch.setattr(manifest_cache, "_lists", LruCache(1_000, len))
+    monkeypatch.setattr(manifest_cache, "_files", LruCache(1_000, len))
+    monkeypatch.setattr(sql_catalog, "_cache", LruCache(1_000, sql_catalog._size))
 
 
 def test_memory_is_equal_to_the_files(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     table = harness.table(TABLE)
-    manifests, files = _manifests(table), sorted(known.live_files(table), key=lambda file: file.file_path)
+    manifests, files = _manifests(table), sorted(manifest_cache.live_files(table), key=lambda file: file.file_path)
     _forget(monkeypatch)
     read = harness.table(TABLE)
     assert read.metadata is not table.metadata
     assert read.metadata == table.metadata
     assert _manifests(read) == manifests
-    assert sorted(known.live_files(read), key=lambda file: file.file_path) == files
+    assert sorted(manifest_cache.live_files(read), key=lambda file: file.file_path) == files
     assert {file.content for file in files} == {0, 1}
 
 
 def test_memory_has_bounds(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand tables are written to by a driver with a few hundred megabytes."""
-    files = sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path)
+    files = sorted(manifest_cache.live_files(harness.table(TABLE)), key=lambda file: file.file_path)
     _forget(monkeypatch)
-    small = Latest[tuple[known.CachedFile, ...]](2, len)
-    monkeypatch.setattr(known, "_files", small)
-    monkeypatch.setattr(sql_catalog, "_cache", Latest(1, sql_catalog._size))
-    assert sorted(known.live_files(harness.table(TABLE)), key=lambda file: file.file_path) == files
+    small = LruCache[tuple[manifest_cache.CachedFile, ...]](2, len)
+    monkeypatch.setattr(manifest_cache, "_files", small)
+    monkeypatch.setattr(sql_catalog, "_cache", LruCache(1, sql_catalog._size))
+    assert sorted(manifest_cache.live_files(harness.table(TABLE)), key=lambda file: file.file_path) == files
     assert small._all <= 2 or len(small._values) == 1
     assert len(sql_catalog._cache._values) == 1
 
@@ -89,8 +89,8 @@ def test_memory_follows_the_table(harness: IcebergHarness) -> None:
     assert newest == [table.library.metadata_location]
     folder = table.metadata.location
     named = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
-    assert {path for path in known._lists._values if path.startswith(folder)} <= named
-    assert {path for path in known._files._values if path.startswith(folder)} <= set(_manifests(table))
+    assert {path for path in manifest_cache._lists._values if path.startswith(folder)} <= named
+    assert {path for path in manifest_cache._files._values if path.startswith(folder)} <= set(_manifests(table))
 
 
 def test_tasks_read_a_table_without_its_history(harness: IcebergHarness) -> None:

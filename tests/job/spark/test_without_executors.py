@@ -13,7 +13,7 @@ NONE, SOME, IDLE = (
 )
 
 
-class Seen:
+class LiveStatus:
     def __init__(self) -> None:
         self.warned: list[str] = []
         self.waiting = ""
@@ -32,11 +32,11 @@ class Seen:
 
 
 @pytest.fixture
-def seen() -> Seen:
-    return Seen()
+def seen() -> LiveStatus:
+    return LiveStatus()
 
 
-def test_it_is_told_once_and_taken_back_when_executors_come(seen: Seen) -> None:
+def test_it_is_told_once_and_taken_back_when_executors_come(seen: LiveStatus) -> None:
     seen.look(NONE, NONE)
     assert (seen.warned, seen.waiting) == ([], "")
     seen.look(NONE, NONE, NONE)
@@ -47,12 +47,12 @@ def test_it_is_told_once_and_taken_back_when_executors_come(seen: Seen) -> None:
     assert seen.warned == [NO_EXECUTORS, NO_EXECUTORS]
 
 
-def test_executors_that_come_in_between_and_idle_times_begin_the_count_anew(seen: Seen) -> None:
+def test_executors_that_come_in_between_and_idle_times_begin_the_count_anew(seen: LiveStatus) -> None:
     seen.look(NONE, NONE, SOME, NONE, NONE, IDLE, NONE, NONE)
     assert (seen.warned, seen.waiting, seen.cancelled) == ([], "", 0)
 
 
-def test_a_stop_ends_only_work_that_waits(seen: Seen) -> None:
+def test_a_stop_ends_only_work_that_waits(seen: LiveStatus) -> None:
     seen.look(SOME, IDLE, stopping=True)
     assert seen.cancelled == 0
     seen.look(NONE, stopping=True)

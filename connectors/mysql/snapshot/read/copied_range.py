@@ -9,7 +9,7 @@ from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.schema.schemas import Schemas
-from connectors.mysql.snapshot.filter.ask_server import AskServer
+from connectors.mysql.snapshot.filter.server_query import ServerQuery
 from connectors.mysql.snapshot.filter.tail_filter import TailFilter
 from connectors.mysql.snapshot.plan.chunk_plan import shared_plan, shared_watermarks
 from connectors.mysql.snapshot.plan.requests import MOVED
@@ -25,7 +25,7 @@ def tail_filter(wanted: CopiedRange, store: Store, streams: Streams, schemas: Sc
         shared_watermarks(store).refresh(),
         sequence_of(start.file, start.position, wanted.part.files_ahead),
         schemas.history.tables(wanted.part.schemas),
-        AskServer(streams.session),
+        ServerQuery(streams.session),
     )
 
 

@@ -10,8 +10,8 @@ from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Captures, Schemas
-from connectors.mysql.snapshot.filter.ask_server import AskServer
 from connectors.mysql.snapshot.filter.membership import InChunk
+from connectors.mysql.snapshot.filter.server_query import ServerQuery
 from connectors.mysql.snapshot.plan.chunk_plan import shared_plan
 from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.snapshot.read.read_chunk import read_chunk
@@ -37,7 +37,7 @@ def read_chunks(
     """
     wanted: ChunkRead = split.payload
     tables = Schemas(store, options).history.tables(wanted.schemas)
-    asking, reader = AskServer(streams.session), 1 + split.index
+    asking, reader = ServerQuery(streams.session), 1 + split.index
     access = Access.of(streams, reader, wanted.server)
     rising, pool, throttle = Rising(), SessionPool(), Throttle(wanted.rows_per_second)
     try:

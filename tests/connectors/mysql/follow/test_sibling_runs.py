@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from cdc.source import Siblings
-from connectors.mysql.follow.sibling_runs import Next, Own, SiblingRuns
+from connectors.mysql.follow.sibling_runs import Next, ReaderState, SiblingRuns
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.sharing.plans import SharedPlan
 from connectors.mysql.sharing.runs import FRESH_S, Runs, SharingRun
 
-IDLE, FOLLOWING = Own(follows=False), Own(follows=True)
+IDLE, FOLLOWING = ReaderState(follows=False), ReaderState(follows=True)
 
 
 def at(position: int) -> MySqlOffset:
@@ -69,7 +69,7 @@ def test_a_run_at_the_same_place_waits_for_the_one_that_follows(pair: Pair) -> N
 
 
 def test_it_has_nothing_where_that_one_has_nothing(pair: Pair) -> None:
-    pair.leader.next(at(100), None, 0.5, Own(follows=True, clear=True))
+    pair.leader.next(at(100), None, 0.5, ReaderState(follows=True, clear=True))
     assert pair.other.next(at(100), None, 0.5, IDLE) is Next.NOTHING
     assert pair.other.clear
 

@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 
 from cdc.errors import EngineError
 from cdc.job.error_transport import recover
-from cdc.job.spark.alike import CODE, check, installed, look
+from cdc.job.spark.same_environment import CODE, check, installed, look
 
 HERE = {"Python": "3.11", "pyarrow": "26.0", CODE: "0123456789ab"}
 

@@ -65,7 +65,7 @@ def _check_installed(wanted: tuple[tuple[str, str], ...]) -> None:
     check(dict(wanted), installed(), socket.gethostname(), sys.executable)
 
 
-def check_here(wanted: Installed) -> None:
+def check_same_environment(wanted: Installed) -> None:
     """Raise EngineError if this process has other packages than the driver. Executor; checked once per process."""
     _check_installed(tuple(sorted(wanted.items())))
 

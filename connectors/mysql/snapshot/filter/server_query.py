@@ -12,7 +12,7 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
 
 
-class AskServer:
+class ServerQuery:
     """Queries the server over its own session, opened on first use."""
 
     def __init__(self, session: Callable[[], MySqlConnection]) -> None:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Latest(Generic[T]):
+class LruCache(Generic[T]):
     """Values by the path of their file, the ones used last. Thread safe.
 
     Args:

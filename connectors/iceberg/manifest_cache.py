@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.iceberg.latest import Latest
+from connectors.iceberg.lru_cache import LruCache
 from connectors.iceberg.manifests import read_entries, read_list
 from connectors.iceberg.tables import LakeTable
 
@@ -94,5 +94,5 @@ def _cached_file(file: Any, ids: set[int]) -> CachedFile:
     )  # fmt: skip
 
 
-_lists: Latest[tuple[Any, ...]] = Latest(_MOST_MANIFESTS, len)
-_files: Latest[tuple[CachedFile, ...]] = Latest(_MOST_FILES, len)
+_lists: LruCache[tuple[Any, ...]] = LruCache(_MOST_MANIFESTS, len)
+_files: LruCache[tuple[CachedFile, ...]] = LruCache(_MOST_FILES, len)
