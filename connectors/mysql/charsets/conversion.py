@@ -64,8 +64,7 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
 
     With `replaced`, bytes that have no character in the set become U+FFFD, and `replaced` is called with the number of
     values concerned. Raises UnsupportedChange when a value's bytes have no character in the set (the message has the
-    bytes
-    in hexadecimal), when the set is not known, and when the result exceeds the 2 GiB of one Arrow string column.
+    bytes in hexadecimal), when the set is not known, and when the result exceeds the 2 GiB of one Arrow string column.
     """
     name = canonical(charset)
     if name in IDENTITY:

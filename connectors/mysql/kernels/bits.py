@@ -1,4 +1,4 @@
-"""Little-endian numbers out of byte arrays, for use inside kernels. The caller has checked the bounds."""
+"""Reads little-endian numbers from byte arrays, inside kernels. The caller has checked the bounds."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from connectors.shared.kernels.kernel_types import Bytes, Int
 
 @kernel.inlined
 def u16(data: Bytes, at: Int) -> Int:
-    """Two bytes."""
+    """Return the number in two bytes."""
     return np.int64(data[at]) | np.int64(data[at + 1]) << 8
 
 
 @kernel.inlined
 def u32(data: Bytes, at: Int) -> Int:
-    """Four bytes."""
+    """Return the number in four bytes."""
     low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
     return low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
 
 
 @kernel
 def number(data: Bytes, at: Int, size: Int) -> Int:
-    """`size` (0..8) bytes; eight come back as a signed number."""
+    """Return the number in `size` (0..8) bytes; eight are read as a signed number."""
     value = np.int64(0)
     for index in range(size):
         value |= np.int64(data[at + index]) << (8 * index)
@@ -32,10 +32,10 @@ def number(data: Bytes, at: Int, size: Int) -> Int:
 
 @kernel
 def varlen(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """A variable-length integer of MySQL's serialization library: (value, next offset); (0, -1) past `end`.
+    """Read a variable-length integer of MySQL's serialization library: (value, next offset); (0, -1) past `end`.
 
-    The count of trailing one bits in the first byte is the count of bytes that follow; the value sits above them
-    (`libs/mysql/serialization/readme.md`). Values above 2**63 come back negative.
+    The number of trailing one bits in the first byte is the number of bytes that follow; the value is in the bits above
+    them (`libs/mysql/serialization/readme.md`). Values from 2**63 on are returned as negative numbers.
     """
     if at >= end:
         return np.int64(0), np.int64(-1)

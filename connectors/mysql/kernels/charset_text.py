@@ -1,8 +1,9 @@
-"""Kernels that turn columns of text in a MySQL character set into UTF-8, and check columns that are UTF-8 already.
+"""Kernels that convert text columns in a MySQL character set to UTF-8.
 
 All work on the buffers of an Arrow binary array: `src` the value bytes, `offsets` int32[n + 1], `valid` uint8[n], empty
-when there are no nulls. They answer `DONE`, `TOO_LONG`, or the row whose bytes have no characters in the set. With
-`replaced`, uint8[n], such bytes become U+FFFD, and the row's place there 1; it is empty where they are refused.
+when there are no nulls. They return `DONE`, `TOO_LONG`, or the row whose bytes have no characters in the set. With
+`replaced`, uint8[n], such bytes become U+FFFD, and the row's entry in it becomes 1; it is empty where such bytes are an
+error.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ DONE = -1
 """Every value was read."""
 
 TOO_LONG = -2
-"""The result does not fit 32-bit offsets."""
+"""The result is too long for 32-bit offsets."""
 
 UNDEFINED, LEAD = 0xFFFF_FFFF, 0xFFFF_FFFE
-"""Entries of `single` beside code points: no character; the first of several bytes."""
+"""Entries of `single` other than code points: no character; the first of several bytes."""
 
 _HIGHS = np.uint64(0x8080_8080_8080_8080)
 _UNDEFINED, _LEAD = np.uint32(UNDEFINED), np.uint32(LEAD)
@@ -31,7 +32,10 @@ _GB_BMP, _GB_BEYOND, _GB_LAST = 39_420, 189_000, 189_000 + 0xFFFFF
 
 @kernel
 def put_utf8(code: Int, dst: Bytes, at: Int) -> Int:
-    """Write a code point as UTF-8, room was checked; the offset after it, or -1 for one that UTF-8 does not have."""
+    """Write a code point as UTF-8; room was checked.
+
+    Returns the offset after it, or -1 for one that UTF-8 does not have.
+    """
     if code < 0x80:
         dst[at] = np.uint8(code)
         return at + 1
@@ -60,15 +64,15 @@ def decode_table(
     src: Bytes, offsets: Ints, valid: Bytes, single: Ints, double: Ints, triple: Ints, quad: Ints, dst: Bytes,
     out: Ints, replaced: Bytes,
 ) -> Int:  # fmt: skip
-    """Decode by tables.
+    """Decode with tables.
 
     Args:
-        single: uint32[256], code point of each byte, `UNDEFINED` or `LEAD`.
-        double: uint16[65536] or empty, code point of first byte * 256 + second byte, 0 for none.
-        triple: uint16[65536] or empty, of the two bytes after 0x8F.
-        quad: uint16[39420] or empty: GB 18030's four-byte characters of the basic plane; its others are computed.
+        single: uint32[256], the code point of each byte, `UNDEFINED` or `LEAD`.
+        double: uint16[65536] or empty, the code point of first byte * 256 + second byte, 0 for none.
+        triple: uint16[65536] or empty, the code points of the two bytes after 0x8F.
+        quad: uint16[39420] or empty, GB 18030's four-byte characters of the basic plane; its others are computed.
         dst: room for three bytes per source byte.
-        out: int32[n + 1], becomes the offsets of the result.
+        out: int32[n + 1], receives the offsets of the result.
     """
     ascii_alike = single[64] == 64
     at = np.int64(0)
@@ -94,7 +98,7 @@ def decode_table(
                     return row
                 replaced[row] = 1
                 code = np.uint32(_REPLACEMENT)
-                width = max(width, np.int64(2 if double.size > 0 else 1))  # texts are well-formed in the server
+                width = max(width, np.int64(2 if double.size > 0 else 1))  # the server stores well-formed text
             at = put_utf8(np.int64(code), dst, at)
             if at < 0:
                 return row
@@ -114,7 +118,7 @@ def _put_eight(word: Word, dst: Bytes, at: Int) -> None:
 
 @kernel
 def _several(src: Bytes, i: Int, end: Int, double: Ints, triple: Ints, quad: Ints) -> tuple[Int, Int]:
-    """(code point or `UNDEFINED`, bytes) of the character of several bytes at `i`."""
+    """Return (code point or `UNDEFINED`, bytes) of the multibyte character at `i`."""
     code = np.uint32(0)
     width = np.int64(2)
     if src[i] == 0x8F and triple.size > 0:
@@ -147,7 +151,7 @@ def decode_units(
     src: Bytes, offsets: Ints, valid: Bytes, width: Int, big_endian: Int, pairs: Int, dst: Bytes, out: Ints,
     replaced: Bytes,
 ) -> Int:  # fmt: skip
-    """Decode text of 2- or 4-byte units (`width`); with `pairs` two surrogates make a character. `dst` as above."""
+    """Decode text of 2- or 4-byte units (`width`); with `pairs`, two surrogates make a character. `dst` as above."""
     at = np.int64(0)
     for row in range(offsets.size - 1):
         out[row] = at

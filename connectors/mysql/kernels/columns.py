@@ -1,12 +1,12 @@
-"""Row images to column buffers, column by column: the second half, once `placing` has noted where the values lie.
+"""Converts row images to column buffers, column by column, once `placing` has noted where the values are.
 
-Every loop does one thing to many values that do not wait for each other, so a processor works on several at once
-(P. Boncz, M. Zukowski, N. Nes, "MonetDB/X100: Hyper-Pipelining Query Execution", CIDR 2005). No value is looked for
-outside what the walk has checked; writes are checked against their buffer's end.
+Every loop does one thing to many values that do not depend on each other, so a processor works on several at once
+(P. Boncz, M. Zukowski, N. Nes, "MonetDB/X100: Hyper-Pipelining Query Execution", CIDR 2005). Reads stay within the
+places that `placing` has checked; writes are checked against their buffer's end.
 
-All arguments are addresses and numbers; records: see `ops`. In every loop: count: images; row: the first one's row;
-column: a COLUMN record; before: places, one per image, `skip` bytes before the value; behind: places after the
-value, equal to its own place where it is NULL; 0 where no value is. A NULL leaves a zero.
+All arguments are addresses and numbers; for records see `ops`. In every loop: count: images; row: the first one's row;
+column: a COLUMN record; before: places, one per image, `skip` bytes before the value; behind: places after the value,
+equal to its own place where it is NULL, or 0 where no value is NULL. A NULL leaves a zero.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _STATE, _IMAGE, _LIMIT = offset(CONTEXT, "state"), offset(CONTEXT, "image"), off
 _DONE_ROWS = offset(STATE, "rows")
 _KINDS = offset(HEAD, "kinds")
 _AFTER = 2
-"""Kind of an update's after image."""
+"""Row kind of an update's after image."""
 
 
 @kernel
 def _clear_nulls(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
-    """Clear the validity bits of NULLs, and count them."""
+    """Clear the validity bits of NULLs, and count the NULLs."""
     valid, bits, nulls = peek64(column + _VALID), np.int64(0), np.int64(0)
     for i in range(count):
         null = np.int64(peek64(behind + 8 * i) == peek64(before + 8 * i) + skip)
@@ -124,7 +124,7 @@ def _timestamps(count: Int, row: Int, column: Int, before: Int, skip: Int, behin
 
 @kernel
 def _datetimes(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
-    """A value equal to the one before, as most are in an update, is not converted again."""
+    """Convert DATETIME values. A value equal to the one before, as most are in updates, is not converted again."""
     to, fraction = peek64(column + _VALUES) + 8 * row, peek64(column + _A)
     unused = 64 - 8 * peek64(column + _NEED)
     last, stamp = np.int64(0), INVALID
@@ -145,7 +145,7 @@ def _datetimes(count: Int, row: Int, column: Int, before: Int, skip: Int, behind
 
 @kernel
 def _texts(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
-    """Bytes with a length field in front. Short ones are copied in one piece, with what lies after them."""
+    """Copy bytes with a length field before them. Short ones are copied in one piece, with the bytes after them."""
     skip += peek64(column + _NEED)
     offsets, data = peek64(column + _VALUES) + 4 * row + 4, peek64(column + _DATA)
     to, room = peek64(column + _DATA_AT), peek64(column + _DATA_END)
@@ -172,7 +172,7 @@ def _texts(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: In
 def _others(
     count: Int, row: Int, c: Int, column: Int, before: Int, skip: Int, behind: Int, kinds: Int, context: Int
 ) -> Int:
-    """Values of all other types. c: the column's number; kinds: place of the first image's kind."""
+    """Convert values of all other types. c: the column's number; kinds: place of the first image's kind."""
     op, end = peek64(column + _OP), peek64(context + _LIMIT)
     for i in range(count):
         at = peek64(before + 8 * i) + skip
@@ -196,9 +196,10 @@ def _others(
 
 @kernel
 def decode_columns(count: Int, columns: Int, layout: Int, head: Int, context: Int) -> Int:
-    """The images that `placing.place_images` has placed, all their columns. DONE, or why not: nothing is kept then.
+    """Convert all columns of the images that `placing.place_images` has placed.
 
-    The caller takes back what was written, and has the rows decoded one by one, which tells what is wrong and where.
+    Returns DONE, or a code; then nothing may be kept. The caller removes what was written and has the rows decoded one
+    by one, which shows what is wrong and where.
     """
     image, row = peek64(context + _IMAGE), peek64(peek64(context + _STATE) + _DONE_ROWS)
     places, stride, where = peek64(image + _PLACES), peek64(image + _STRIDE), peek64(image + _WHERE)

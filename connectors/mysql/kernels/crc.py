@@ -1,7 +1,7 @@
-"""CRC-32 (the zlib polynomial, as MySQL's binlog checksums) of bytes at addresses, for use inside other kernels.
+"""CRC-32 (the zlib polynomial, as in MySQL's binlog checksums) of bytes at addresses, for use inside other kernels.
 
-On x86-64 with carry-less multiplication they are folded 64 at a step (V. Gopal et al., "Fast CRC Computation for
-Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009); elsewhere eight tables take eight bytes a step.
+On x86-64 with carry-less multiplication, 64 bytes are folded per step (V. Gopal et al., "Fast CRC Computation for
+Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009); elsewhere eight tables process eight bytes per step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TABLE: Final = _tables()
 
 @kernel
 def _continued(crc: Int, at: Int, size: Int) -> Int:
-    """The register after `size` more bytes, by tables."""
+    """Return the register after `size` more bytes, computed with tables."""
     end = at + size
     while at + 8 <= end:
         crc ^= peek32(at)
@@ -63,13 +63,19 @@ def _continued(crc: Int, at: Int, size: Int) -> Int:
 
 @kernel
 def crc32_table(at: Int, size: Int, floor: Int) -> Int:
-    """CRC-32 of `size` bytes at address `at`. floor: lowest address that may be read; here only for `crc32_folded`."""
+    """Return the CRC-32 of `size` bytes at address `at`.
+
+    floor: the lowest address that may be read; only `crc32_folded` needs it.
+    """
     return _continued(_START, at, size) ^ _START
 
 
 @kernel
 def crc32_folded(at: Int, size: Int, floor: Int) -> Int:
-    """CRC-32 as of `crc32_table`, with carry-less multiplication; bytes from `floor` on are read, but do not count."""
+    """Return the same CRC-32 as `crc32_table`, with carry-less multiplication.
+
+    Bytes from `floor` on may be read, but do not count.
+    """
     crc = np.int64(_START)
     if at - floor < crc_fold.REACH:
         step = min(size, np.int64(crc_fold.REACH))
@@ -82,7 +88,7 @@ def crc32_folded(at: Int, size: Int, floor: Int) -> Int:
 
 
 def _has_carryless_multiply() -> bool:
-    """Whether Numba will generate code for a CPU with PCLMULQDQ and SSSE3 (not when another CPU was asked for)."""
+    """Return whether Numba will generate code for this CPU, and it has PCLMULQDQ and SSSE3."""
     if config.DISABLE_JIT or config.CPU_NAME or config.CPU_FEATURES:
         return False
     if platform.machine().lower() not in ("x86_64", "amd64"):

@@ -1,9 +1,9 @@
-"""CRC-32 by carry-less multiplication, written in LLVM IR, as Numba has no name for PCLMULQDQ.
+"""CRC-32 by carry-less multiplication, written in LLVM IR, because Numba has no name for PCLMULQDQ.
 
-The message is a polynomial over GF(2), bits reflected. A 128-bit state is moved `d` bits ahead by multiplying its two
-halves with x**(d+32) and x**(d-32) modulo the polynomial; four states run side by side, 64 bytes a step. The first step
-takes what is more than a multiple of that, masked: so the size makes no branches, which a processor guesses wrong where
-events differ in size. Barrett reduction gives the 32-bit remainder.
+The message is a polynomial over GF(2), with its bits reflected. A 128-bit state is moved `d` bits ahead by multiplying
+its two halves with x**(d+32) and x**(d-32) modulo the polynomial; four states run side by side, 64 bytes per step. The
+first step takes the bytes beyond a multiple of 64, masked. So the size causes no branches, which a processor predicts
+badly where events differ in size. Barrett reduction gives the 32-bit remainder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 SHORTEST: Final = 4
-"""Fewest bytes that `fold` takes."""
+"""The minimum number of bytes for `fold`."""
 REACH: Final = 64
 """Bytes before the message that `fold` may read."""
 
@@ -33,7 +33,7 @@ def _reflect(value: int, bits: int) -> int:
 
 
 def _power(exponent: int) -> int:
-    """x**exponent modulo the polynomial, reflected, in the 33-bit form that PCLMULQDQ of reflected data needs."""
+    """Return x**exponent modulo the polynomial, in the reflected 33-bit form that PCLMULQDQ needs."""
     value = 1
     for _ in range(exponent):
         value <<= 1
@@ -43,7 +43,7 @@ def _power(exponent: int) -> int:
 
 
 def _quotient() -> int:
-    """x**64 divided by the polynomial, reflected: Barrett's constant."""
+    """Return x**64 divided by the polynomial, reflected: Barrett's constant."""
     dividend, quotient = 1 << 64, 0
     for shift in range(32, -1, -1):
         if dividend >> (shift + 32) & 1:
@@ -59,13 +59,13 @@ def _pair(low: int, high: int) -> ir.Constant:
 _BY_BYTES: Final = {size: (_power(8 * size + 32), _power(8 * size - 32)) for size in (16, 32, 48, 64)}
 _BY_8_BYTES: Final = _power(64)
 _KEPT: Final = bytearray([0x00] * 64 + [0xFF] * 64)
-"""64 bytes of this from 64 - n on mask the first n bytes of a block."""
+"""The 64 bytes from 64 - n on mask the first n bytes of a block."""
 _FIRST: Final = bytearray([0x80] * 64 + [0, 1, 2, 3] + [0x80] * 76)
-"""80 bytes of this from 64 - n on are byte shuffles that put four bytes at place n of a block and the next 16 bytes."""
+"""The 80 bytes from 64 - n on are byte shuffles that put four bytes at place n of a block and the next 16 bytes."""
 
 
 class _Builder:
-    """The few 128-bit operations that the folding is made of."""
+    """The few 128-bit operations needed for folding."""
 
     def __init__(self, builder: ir.IRBuilder) -> None:
         self.ir, module = builder, builder.module
@@ -77,12 +77,12 @@ class _Builder:
         )
 
     def table(self, name: str, content: bytearray) -> Any:
-        """Address of a constant."""
+        """Return the address of a constant."""
         constant = cgutils.global_constant(self.ir.module, name, cgutils.make_bytearray(content))
         return self.ir.ptrtoint(constant, _I64)
 
     def load(self, address: Any, offset: int = 0) -> Any:
-        """16 unaligned bytes."""
+        """Load 16 unaligned bytes."""
         at = self.ir.add(address, ir.Constant(_I64, offset))
         return self.ir.load(self.ir.inttoptr(at, _PAIR.as_pointer()), align=1)
 
@@ -90,7 +90,7 @@ class _Builder:
         return self.ir.call(self._multiply, [state, constant, ir.Constant(_I8, halves)])
 
     def ahead(self, state: Any, size: int) -> Any:
-        """`state` moved ahead by `size` bytes."""
+        """Move `state` ahead by `size` bytes."""
         pair = _pair(*_BY_BYTES[size])
         return self.ir.xor(self.multiply(state, pair, 0x00), self.multiply(state, pair, 0x11))
 
@@ -99,7 +99,7 @@ class _Builder:
         return self.ir.bitcast(shuffled, _PAIR)
 
     def reduce(self, state: Any) -> Any:
-        """The CRC of a 128-bit state, as i32."""
+        """Return the CRC of a 128-bit state, as i32."""
         b = self.ir
         wide = b.bitcast(state, _I128)
         folded = b.xor(
@@ -120,9 +120,10 @@ class _Builder:
 
 @intrinsic
 def fold(typing: Any, at: Any, size: Any, register: Any) -> Any:
-    """`fold(at, size, register)`: CRC-32 of what `register` stands for and `size` bytes at address `at`.
+    """`fold(at, size, register)`: the CRC-32 after `size` more bytes at address `at`.
 
-    size >= SHORTEST; the REACH bytes before `at` can be read. register: 0xFFFFFFFF where nothing went before.
+    size >= SHORTEST; the REACH bytes before `at` can be read. register: the CRC register of the bytes before;
+    0xFFFFFFFF at the start.
     """
     return types.int64(types.int64, types.int64, types.int64), _generate
 
@@ -148,7 +149,7 @@ def _generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) ->
 
 
 def _first_block(b: _Builder, block: Any, unused: Any, register: Any) -> tuple[list[Any], Any]:
-    """The lanes after the first block, and what is to be added to the second one: bytes of the register.
+    """Build the lanes after the first block, and the bytes of the register that are to be added to the second block.
 
     Zeros before a message do not change its CRC; the register is added to the message's first four bytes.
     """
@@ -167,7 +168,7 @@ def _first_block(b: _Builder, block: Any, unused: Any, register: Any) -> tuple[l
 
 @contextmanager
 def _blocks_before(builder: ir.IRBuilder, cursor: Any, end: Any) -> Iterator[None]:
-    """A loop that runs while `cursor` lies before `end`."""
+    """Build a loop that runs while `cursor` is before `end`."""
     check, body, done = (builder.append_basic_block(f"fold.{name}") for name in ("check", "body", "done"))
     builder.branch(check)
     builder.position_at_end(check)

@@ -1,10 +1,10 @@
-"""Packed decimals: MySQL's binary DECIMAL to 128-bit integers or to text.
+"""Converts packed decimals, MySQL's binary DECIMAL, to 128-bit integers or to text.
 
-Format (MySQL `strings/decimal.cc`, decimal2bin): digits in groups of nine, four big-endian bytes each; the partial
+Format (MySQL `strings/decimal.cc`, decimal2bin): digits in groups of nine, with four big-endian bytes each; the partial
 groups at both ends take (digits + 1) / 2 bytes. The first bit is inverted; a negative value has all bits inverted.
 
-Arguments everywhere: at: address of the first byte; lead: digits of the first, partial group; tail: of the last one;
-to: address to write to.
+Arguments everywhere: at: address of the first byte; lead: digits of the first, partial group; tail: digits of the last
+one; to: address to write to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connectors.shared.kernels.kernel_types import Int
 from connectors.shared.kernels.memory import peek8, peek32b, peekb, poke8, poke64
 
 TEXT_ROOM = 68
-"""Room that `decimal_text` needs."""
+"""Bytes that `decimal_text` needs."""
 
 _POWERS = np.array([10**n for n in range(10)], np.int64)
 _LOW = 0xFFFFFFFF
@@ -25,7 +25,7 @@ _BILLION = 1_000_000_000
 
 @kernel
 def _group(at: Int, digits: Int, flip: Int, negative: Int) -> Int:
-    """A partial group's number, or -1 when it has more digits than fit. flip: 1 for the value's first group."""
+    """Return a partial group's number, or -1 when it has too many digits. flip: 1 for the value's first group."""
     size = (digits + 1) >> 1
     value = peekb(at, size)
     value ^= flip << (8 * size - 1)
@@ -36,7 +36,7 @@ def _group(at: Int, digits: Int, flip: Int, negative: Int) -> Int:
 
 @kernel
 def _nine(at: Int, flip: Int, negative: Int) -> Int:
-    """A full group's number, or -1."""
+    """Return a full group's number, or -1 when it has too many digits."""
     value = peek32b(at) ^ flip << 31
     if negative:
         value ^= _LOW
@@ -45,7 +45,10 @@ def _nine(at: Int, flip: Int, negative: Int) -> Int:
 
 @kernel
 def decimal64(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
-    """At most 18 digits: write the value as 128 bits. full: groups of nine in all. 0 when the bytes are no decimal."""
+    """Write a value of at most 18 digits as 128 bits. Returns 0 when the bytes are not a decimal.
+
+    full: number of groups of nine, before and after the point together.
+    """
     negative = 1 if peek8(at) < 0x80 else 0
     flip = np.int64(1)
     value = np.int64(0)
@@ -73,7 +76,10 @@ def decimal64(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
 
 @kernel
 def decimal128(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
-    """Decimals of up to 38 digits, as `decimal64`; four 32-bit limbs in 64-bit integers carry the product."""
+    """Write a value of up to 38 digits like `decimal64`.
+
+    The product is kept in four 32-bit limbs in 64-bit integers.
+    """
     negative = 1 if peek8(at) < 0x80 else 0
     flip = np.int64(1)
     l0 = l1 = l2 = l3 = np.int64(0)
@@ -115,7 +121,7 @@ def decimal128(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
 
 @kernel
 def _digits(value: Int, count: Int, to: Int, started: Int) -> Int:
-    """Write `count` digits; leading zeros are left out until `started`. Returns the new place."""
+    """Write `count` digits; leading zeros are left out until `started`. Returns the address after them."""
     power = _POWERS[count]
     for _ in range(count):
         power //= 10
@@ -129,9 +135,9 @@ def _digits(value: Int, count: Int, to: Int, started: Int) -> Int:
 
 @kernel
 def decimal_text(at: Int, lead: Int, whole: Int, fraction: Int, tail: Int, to: Int) -> Int:
-    """Any precision up to 65: write `-12.340`, TEXT_ROOM long at most. The new place, or 0 when corrupt.
+    """Write a value of any precision up to 65 as `-12.340`, in at most TEXT_ROOM bytes.
 
-    whole, fraction: groups of nine before and after the point.
+    whole, fraction: groups of nine before and after the point. Returns the address after the text, or 0 when corrupt.
     """
     negative = 1 if peek8(at) < 0x80 else 0
     flip = np.int64(1)

@@ -1,7 +1,7 @@
-"""Kernel that writes a double as MySQL prints it in JSON: shortest digits that read back as the same double.
+"""Writes a double as MySQL prints it in JSON: the shortest digits that read back as the same double.
 
 The digits come from `connectors.shared.kernels.text.floats`. The layout follows `my_gcvt` in MySQL's strings/dtoa.cc:
-fixed notation when the first digit lies within 15 places of the point, else `d.ddde-N`; JSON adds `.0` to a fixed
+fixed notation when the first digit is within 15 places of the point, otherwise `d.ddde-N`; JSON adds `.0` to a fixed
 number without a point.
 """
 
@@ -15,10 +15,10 @@ from connectors.shared.kernels.kernel_types import Bytes, Int, Word
 from connectors.shared.kernels.text.floats import shortest_digits
 
 DOUBLE_TEXT_BYTES = 40
-"""More than the longest text of a double: `-0.00000000000000` and 17 digits."""
+"""More bytes than the longest text of a double has: `-0.00000000000000` and 17 digits."""
 
 NOT_FINITE = -2
-"""The bits are an infinity or not a number: no text."""
+"""The bits are an infinity or not a number, which have no text."""
 
 _FIXED_PLACES = 15
 _U0, _U10, _U52, _U63 = (np.uint64(n) for n in (0, 10, 52, 63))
@@ -27,7 +27,7 @@ _LOW63 = np.uint64((1 << 63) - 1)
 
 @kernel
 def double_text(bits: Word, dst: Bytes, at: Int) -> Int:
-    """Write the double with this uint64 pattern at `dst[at:]` as MySQL's JSON text has it.
+    """Write the double with this uint64 pattern at `dst[at:]` as in MySQL's JSON text.
 
     Returns the offset after it, `FULL`, or `NOT_FINITE`.
     """
@@ -50,7 +50,7 @@ def double_text(bits: Word, dst: Bytes, at: Int) -> Int:
 
 @kernel
 def _place_point(dst: Bytes, at: Int, count: Int, point: Int) -> Int:
-    """Lay out `count` digits already at `dst[at:]` with the decimal point after `point` of them."""
+    """Put the decimal point after `point` of the `count` digits that are already at `dst[at:]`."""
     if point < 1 - _FIXED_PLACES or (point > _FIXED_PLACES and point >= count):
         return _scientific(dst, at, count, point)
     if point <= 0:
@@ -75,7 +75,7 @@ def _place_point(dst: Bytes, at: Int, count: Int, point: Int) -> Int:
 
 @kernel
 def _scientific(dst: Bytes, at: Int, count: Int, point: Int) -> Int:
-    """`d.ddde-N` from digits at `dst[at:]`."""
+    """Turn the digits at `dst[at:]` into `d.ddde-N`."""
     end = at + count
     if count > 1:
         for i in range(end - 1, at, -1):

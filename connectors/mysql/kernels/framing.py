@@ -1,8 +1,8 @@
-"""One kernel pass over raw log bytes: find whole events, verify checksums and lengths, fill a buffer's index.
+"""One pass over raw log bytes: finds whole events, verifies checksums and lengths, and fills a buffer's index.
 
-The same pass reads three framings: a binary log file (events back to back), the replication stream (client packets:
-3-byte length, sequence number, a zero byte, the event; 16 MB and more go on in further packets), and the inside of a
-TRANSACTION_PAYLOAD (events back to back, no checksum, no positions of their own).
+The same pass reads three framings: a binary log file (events without gaps), the replication stream (client packets:
+3-byte length, sequence number, a zero byte, the event; events of 16 MB and more continue in further packets), and the
+inside of a TRANSACTION_PAYLOAD (events without gaps, no checksum, no positions of their own).
 
 It stops where Python has to decide: at control events, at an end-of-file or error packet, at corrupt bytes. It never
 reads or writes outside `buffer[0:limit]`.
@@ -27,11 +27,17 @@ FILE, STREAM, PAYLOAD = 0, 1, 2
 
 AT, POSITION, COMMIT_MS, SEQUENCE, EXPAND, ERROR_AT = 0, 1, 2, 3, 4, 5
 STATE_SIZE: Final = 6
-"""Slots of the int64 state that outlives a call: next offset, file position there, commit time of the open transaction
-(NO_TIME when unknown), next packet sequence number, whether an event needs expansion, offset of the error."""
+"""Slots of the int64 state that is kept between calls.
+
+They are the next offset, its position in the file, commit time of the open transaction (NO_TIME when unknown), next
+packet sequence number, whether an event needs expansion, and the offset of an error.
+"""
 
 MORE, FULL, CONTROL, NOT_AN_EVENT = 0, 1, 2, 3
-"""Why the pass stopped: needs more bytes; index full; the last entry is a control event; a packet without an event."""
+"""Why the pass stopped.
+
+More bytes are needed; the index is full; the last entry is a control event; a packet has no event.
+"""
 BAD_LENGTH, BAD_CHECKSUM, BAD_POSITION, BAD_SEQUENCE, BAD_GTID, BAD_QUERY = 10, 11, 12, 13, 14, 15
 _FOUND: Final = -1
 
@@ -39,7 +45,10 @@ _DATA, _CONTROL, _EXPAND, _QUERY, _GTID, _TAGGED, _MARIADB_GTID, _OWN_TIME = 1, 
 
 
 def _roles() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The role of each event type; types not named here are control events, so Python refuses or consumes them."""
+    """Return the role of each event type.
+
+    Types not named here are control events, so Python refuses or processes them.
+    """
     roles = np.full(256, _CONTROL, np.uint8)
     roles[
         [
@@ -68,14 +77,14 @@ def index_events(
     buffer: Bytes, limit: Int, framing: Int, cut: Int, state: Ints, start: Ints, end: Ints, kind: Bytes,
     end_position: Ints, commit_ms: Ints, kinds: Bytes, capacity: Int,
 ) -> tuple[Int, Int]:  # fmt: skip
-    """Index whole events from `state[AT]` on; returns (entries written, why it stopped).
+    """Index whole events from `state[AT]` on. Returns (entries written, why it stopped).
 
     Args:
         buffer: uint8; written only to join an event that came in several packets.
         limit: bytes of `buffer` that are filled.
         framing: FILE, STREAM or PAYLOAD.
-        cut: 4 where events end with a CRC-32, which is verified and cut off (not of control events: Python does those);
-            0 where they do not.
+        cut: 4 where events end with a CRC-32, which is verified and cut off, except for control events, where Python
+            does so; 0 for events without.
         state: int64[STATE_SIZE], read and updated; AT is left after the last entry, or at what could not be read.
         start, end, kind, end_position, commit_ms, kinds: arrays of `capacity` entries to fill; see `ReceiveBuffer`.
     """
@@ -150,7 +159,7 @@ def index_events(
 
 @kernel.inlined
 def _position(stated: Int, before: Int, size: Int, framing: Int) -> Int:
-    """True position after the event; -1 when the event's own position contradicts it.
+    """Return the true position after the event; -1 when the event's own position contradicts it.
 
     The header holds the position modulo 2**32. In a file it must be the offset; a stream may skip events of the file.
     """
@@ -163,9 +172,10 @@ def _position(stated: Int, before: Int, size: Int, framing: Int) -> Int:
 
 @kernel.inlined
 def _bounds(data: Int, at: Int, limit: Int, framing: Int, sequence: Int) -> tuple[Int, Int, Int, Int, Int]:
-    """The next event: (first byte, byte after it, offset after its framing, packets, _FOUND or why not).
+    """Find the next event.
 
-    data: address of the buffer. sequence: number that the next packet must have.
+    Returns (first byte, byte after it, offset after its framing, packets, _FOUND or the reason to stop). data: address
+    of the buffer. sequence: number that the next packet must have.
     """
     first, last, after, packets, code = at, at, at, np.int64(0), np.int64(_FOUND)
     if framing == STREAM:
@@ -191,7 +201,7 @@ def _bounds(data: Int, at: Int, limit: Int, framing: Int, sequence: Int) -> tupl
 
 @kernel.inlined
 def _packets(data: Int, at: Int, limit: Int, sequence: Int) -> tuple[Int, Int, Int]:
-    """One event in one or more packets: (offset after the last one, packets, _FOUND or why not)."""
+    """Find one event in one or more packets: (offset after the last one, packets, _FOUND or the reason to stop)."""
     after, packets = at, np.int64(0)
     while True:
         if limit - after < 4:
@@ -211,7 +221,10 @@ def _packets(data: Int, at: Int, limit: Int, sequence: Int) -> tuple[Int, Int, I
 
 @kernel
 def _join(data: Int, at: Int, packets: Int) -> Int:
-    """Move the payloads of all packets but the first down to the end of the first; returns the end of the event."""
+    """Join an event of several packets: move the payloads of all others to the end of the first.
+
+    Returns the event's end.
+    """
     last = at + 4 + events.MAX_PACKET
     source = last
     for _ in range(packets - 1):

@@ -1,6 +1,6 @@
-"""Kernels over GTID events: commit times for the index, and runs of transaction numbers without per-event Python.
+"""Kernels over GTID events: commit times for the index, and runs of transaction numbers without Python per event.
 
-Layouts: `libs/mysql/binlog/event/control_events.h` (`Gtid_event`; the tagged form through `mysql/serialization`), and
+Layouts: `libs/mysql/binlog/event/control_events.h` (`Gtid_event`; the tagged form with `mysql/serialization`), and
 MariaDB `sql/log_event.h` (`Gtid_log_event`).
 """
 
@@ -27,7 +27,10 @@ BAD: Final = -2
 
 @kernel
 def untagged_commit_us(data: Bytes, start: Int, end: Int) -> Int:
-    """Immediate commit time of a GTID or ANONYMOUS_GTID event in microseconds, or NO_TIME (before MySQL 8) or BAD."""
+    """Return the immediate commit time of a GTID or ANONYMOUS_GTID event in microseconds.
+
+    NO_TIME before MySQL 8, BAD for a corrupt event.
+    """
     body = start + _BODY
     if end - body < 25:
         return BAD
@@ -38,11 +41,12 @@ def untagged_commit_us(data: Bytes, start: Int, end: Int) -> Int:
 
 @kernel
 def tagged_fields(data: Bytes, start: Int, end: Int, source: Bytes, out: Ints) -> Int:
-    """Read a GTID_TAGGED event. False when it is corrupt.
+    """Read a GTID_TAGGED event. Returns false when it is corrupt.
 
     Args:
         source: uint8[16], receives the source id.
-        out: int64[4]: transaction number, offset of the tag, its length, immediate commit time in microseconds.
+        out: int64[4], receives the transaction number, offset of the tag, its length, and immediate commit time in
+            microseconds.
     """
     out[0] = out[1] = out[2] = 0
     out[3] = NO_TIME
@@ -86,9 +90,10 @@ def tagged_fields(data: Bytes, start: Int, end: Int, source: Bytes, out: Ints) -
 def find_runs(
     data: Bytes, start: Ints, end: Ints, kind: Bytes, first: Int, last: Int, runs: Ints
 ) -> Int:  # fmt: skip
-    """Runs of neighbouring transactions of one source in events `first` up to `last`: (event, from, to) rows of `runs`.
+    """Find runs of consecutive transactions of one source in the events from `first` up to `last`.
 
-    A run of MariaDB is one domain and server, with any gaps. Returns the number of runs; -1 - index of a corrupt event.
+    Writes (event, first number, last number) rows to `runs`. For MariaDB, a run is of one domain and server and may
+    have gaps. Returns the number of runs, or -1 - index of a corrupt event.
     """
     source, previous = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
     fields = np.zeros(4, np.int64)
@@ -116,7 +121,7 @@ def find_runs(
 
 @kernel
 def _identity(data: Bytes, start: Int, end: Int, code: Int, source: Bytes, fields: Ints) -> Int:
-    """The source id and number of any GTID event, in the places where `tagged_fields` puts them."""
+    """Read the source id and number of any GTID event, into the same places as `tagged_fields`."""
     if code == events.GTID_TAGGED:
         return tagged_fields(data, start, end, source, fields)
     fields[:] = 0

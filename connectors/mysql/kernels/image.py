@@ -1,8 +1,8 @@
-"""One row image, value after value: the way for everything that `columns` leaves.
+"""Decodes one row image, value by value, for everything that `columns` leaves.
 
-An image lies in the log as the NULL bitmap of its columns, then the values without gaps (MySQL `sql/rpl_record.cc`,
+An image in the log is the NULL bitmap of its columns, then the values without gaps (MySQL `sql/rpl_record.cc`,
 pack_row). Every read is checked against the event's end, every write against its buffer's. All arguments are addresses
-and numbers; records: see `ops`.
+and numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FAULT, _FAULT_COLUMN = offset(CONTEXT, "fault"), offset(FAULT, "column")
 
 @kernel
 def _change_bit(partial: Int, column: Int) -> Int:
-    """1 when the after image's JSON value is a list of changes to the before image's. partial: see `decode_image`."""
+    """Return 1 when the after image's JSON value is a list of changes. partial: see `decode_image`."""
     if partial == 0:
         return np.int64(0)
     ordinal = peek64(column + _B)
@@ -34,7 +34,7 @@ def _change_bit(partial: Int, column: Int) -> Int:
 
 @kernel
 def _date(op: Int, pos: Int, row: Int, c: Int, column: Int, context: Int) -> Int:
-    """A date or time; a code."""
+    """Decode a date or time. Returns a code."""
     stamp = temporal(op, pos, peek64(column + _A))
     if stamp == INVALID:
         return invalid(op, pos, row, c, column, context)
@@ -49,10 +49,11 @@ def _date(op: Int, pos: Int, row: Int, c: Int, column: Int, context: Int) -> Int
 def decode_image(
     pos: Int, end: Int, row: Int, partial: Int, again: Int, columns: Int, layout: Int, context: Int
 ) -> Int:
-    """One row image at addresses pos..end to row `row`. Returns the address after it, or minus the return code.
+    """Decode the row image at addresses pos..end into row `row`.
 
-    partial: address of the bits that mark JSON values as lists of changes, or 0. again: 1 for the after image of an
-    update, whose before image is the row before. layout: COLUMN records.
+    Returns the address after it, or minus the return code. partial: address of the bits that mark JSON values as lists
+    of changes, or 0. again: 1 for the after image of an update, whose before image is the row before. layout: COLUMN
+    records.
     """
     nulls = pos
     pos += (columns + 7) >> 3

@@ -1,7 +1,7 @@
-"""Kernel that turns MySQL's binary JSON into the text that `SELECT` shows for the column.
+"""Converts MySQL's binary JSON to the text that `SELECT` shows for the column.
 
 Format: MySQL's sql-common/json_binary.h. A value is a type byte and its bytes. An object or array holds its element
-count and size, then key entries (offset, length), value entries (type, inlined value or offset), keys and values; all
+count and size, then key entries (offset, length), value entries (type, inlined value or offset), keys and values. All
 offsets count from the first byte of the object or array. "Small" ones have 2-byte offsets, "large" ones 4-byte.
 """
 
@@ -32,7 +32,7 @@ from connectors.shared.kernels.kernel_types import Bytes, Int
 from connectors.shared.kernels.memory import peek32, poke32
 
 MAX_DEPTH = 100
-"""Objects and arrays that MySQL allows inside each other."""
+"""How deep MySQL allows objects and arrays to be nested."""
 STACK_BYTES = 8 * MAX_DEPTH
 
 _OBJECT, _LARGE = 1, 2
@@ -41,7 +41,7 @@ _NULL = np.frombuffer(b"null", np.uint8)
 
 @kernel
 def json_text_bound(size: Int) -> Int:
-    """Bytes of destination that are enough for any sound document of `size` bytes."""
+    """Return the number of destination bytes that is enough for any valid document of `size` bytes."""
     return 6 * size + 128
 
 
@@ -49,20 +49,20 @@ def json_text_bound(size: Int) -> Int:
 def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int, stack: Int) -> Int:
     """Write the text of the binary JSON document `src[start:end]` (uint8) at `dst[at:]` (uint8).
 
-    stack: address of STACK_BYTES to work with, so that no document allocates any.
+    stack: address of STACK_BYTES of working space, so that no document allocates memory.
 
-    Returns the offset after the text; -1 when `dst` may be too small (`json_text_bound` is always enough for the whole
-    of `dst[at:]`); -2 when the bytes cannot be a JSON document (`json_text_slow` says why). -3 is kept for values that
-    only the slow path can print; there are none today. Never reads outside `src[start:end]`, writes nothing before
+    Returns the offset after the text; -1 when `dst` may be too small (`json_text_bound` bytes in `dst[at:]` are always
+    enough); -2 when the bytes cannot be a JSON document (`json_text_slow` says why). -3 is reserved for values that
+    only the slow path can print; there are none today. Never reads outside `src[start:end]` and never writes before
     `at`; the bytes from `at` on are undefined after a negative answer. Zero bytes are the document `null`.
     """
     if start < 0 or end > src.size or start > end or at < 0:
         return CORRUPT
     if start == end:
         return _null_text(dst, at)
-    # A sound document cannot grow beyond this; one whose offsets point to the same bytes again and again can.
+    # A valid document cannot become longer than this; one whose offsets repeat the same bytes can.
     ceiling = at + json_text_bound(end - start)
-    # On the stack, for each container around the current one: its offset from `start`, its next element * 4 + its kind.
+    # The stack has, for each enclosing container, its offset from `start`, and its next element * 4 + its kind.
     depth, index, holder, flags, count = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     base, limit = start, end
     kind, value = np.int64(src[np.uint64(start)]), start + 1
@@ -139,7 +139,7 @@ def _null_text(dst: Bytes, at: Int) -> Int:
 
 @kernel
 def _open(kind: Int, src: Bytes, base: Int, end: Int) -> tuple[Int, Int, Int]:
-    """(flags, element count, end offset) of the object or array at `base`; count -1 when it does not fit."""
+    """Return (flags, element count, end offset) of the object or array at `base`; count is -1 when it does not fit."""
     large = kind in (LARGE_OBJECT, LARGE_ARRAY)
     is_object = kind in (SMALL_OBJECT, LARGE_OBJECT)
     flags = (_LARGE if large else 0) | (_OBJECT if is_object else 0)
@@ -156,7 +156,7 @@ def _open(kind: Int, src: Bytes, base: Int, end: Int) -> tuple[Int, Int, Int]:
 
 @kernel
 def _key_text(src: Bytes, base: Int, limit: Int, width: Int, index: Int, dst: Bytes, at: Int) -> Int:
-    """Write `"key": ` of the index-th member."""
+    """Write `"key": ` of the member number `index`."""
     entry = base + 2 * width + index * (width + 2)
     first = base + np.int64(little(src, entry, width))
     last = first + np.int64(little(src, entry + width, 2))

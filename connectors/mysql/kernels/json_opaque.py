@@ -1,7 +1,8 @@
 """Kernels for opaque values in MySQL's binary JSON: SQL values that JSON has no type for.
 
-DECIMAL prints as a number with its scale, DATE, TIME, DATETIME and TIMESTAMP as quoted text with six fractional digits,
-strings as strings, everything else as `"base64:typeN:..."` with a line break after every 76 characters.
+DECIMAL is printed as a number with its scale, DATE, TIME, DATETIME and TIMESTAMP as quoted text with six fractional
+digits, strings as strings, and everything else as `"base64:typeN:..."` with a line break after every 76 characters.
+
 Sources: `Json_decimal`, `Json_datetime` and `wrapper_to_string` in MySQL's sql-common/json_dom.cc, strings/decimal.cc,
 sql-common/my_time.cc, mysys/base64.
 """
@@ -16,10 +17,10 @@ from connectors.mysql.kernels.number_text import FULL, int64_text, padded_text, 
 from connectors.shared.kernels.kernel_types import Bytes, Int
 
 TIMESTAMP, DATE, TIME, DATETIME, DECIMAL, VAR_STRING = 7, 10, 11, 12, 246, 253
-"""Field type codes that print as something other than base64."""
+"""Codes of field types that are not printed as base64."""
 
 MAX_DIGITS = 81
-"""The longest decimal that MySQL's decimal type can hold: nine words of nine digits."""
+"""Digits of the longest decimal that MySQL's decimal type can hold: nine words of nine digits."""
 
 _QUOTE, _COLON, _MINUS = np.uint8(34), np.uint8(58), np.uint8(45)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
@@ -30,7 +31,10 @@ _WORD_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], np.int64)
 
 @kernel
 def opaque_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
-    """Write an opaque value (type byte, length, bytes) at `start`; offset after it, `FULL` or `CORRUPT`."""
+    """Write the opaque value (type byte, length, bytes) at `start`.
+
+    Returns the offset after it, `FULL` or `CORRUPT`.
+    """
     if start >= end:
         return CORRUPT
     kind = src[start]
@@ -49,7 +53,10 @@ def opaque_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
 
 @kernel
 def _temporal_text(kind: Int, src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int:
-    """MySQL's packed 64-bit time: 24 bits of microseconds under hour, minute, second, and for dates day and month."""
+    """Write MySQL's packed 64-bit time.
+
+    It has 24 bits of microseconds, then from low to high second, minute, hour, and for dates day and month.
+    """
     if last - first != 8:
         return CORRUPT
     if at + 32 > dst.size:
@@ -96,7 +103,7 @@ def _temporal_text(kind: Int, src: Bytes, first: Int, last: Int, dst: Bytes, at:
 
 @kernel
 def _joined(a: Int, b: Int, c: Int, mark: Int, dst: Bytes, at: Int) -> Int:
-    """`a`, `b` and `c` in two digits each with a mark between; room was checked."""
+    """Write `a`, `b` and `c` with two digits each and `mark` between them; room was checked."""
     at = two_digits(a, dst, at)
     dst[at] = mark
     at = two_digits(b, dst, at + 1)
@@ -111,7 +118,10 @@ def _decimal_bytes(digits: Int) -> Int:
 
 @kernel
 def _decimal_text(src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int:
-    """Precision byte, scale byte, then big-endian words of nine digits; negative values have every bit flipped."""
+    """Write a decimal.
+
+    Its bytes are precision, scale, then big-endian words of nine digits; all bits are inverted when it is negative.
+    """
     if last - first < 3:
         return CORRUPT
     precision, scale = np.int64(src[first]), np.int64(src[first + 1])
@@ -148,9 +158,10 @@ def _decimal_text(src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int
 
 @kernel
 def _words(src: Bytes, start: Int, digits: Int, head: Int, flip: Int, sign: Int, dst: Bytes, at: Int) -> Int:
-    """Write `digits` digits stored from `start`: a first group of `head` digits (0: nine), then nines, then the rest.
+    """Write `digits` digits stored from `start`.
 
-    `sign` is the sign bit when the first byte carries it. Returns the offset after the digits, or `CORRUPT`.
+    They come in a group of `head` digits (0: nine), then groups of nine, then the rest. `sign` is the sign bit when the
+    first byte has it. Returns the offset after the digits, or `CORRUPT`.
     """
     left = digits
     group = head if head > 0 else min(9, left)
@@ -170,7 +181,7 @@ def _words(src: Bytes, start: Int, digits: Int, head: Int, flip: Int, sign: Int,
 
 @kernel
 def _without_leading_zeros(dst: Bytes, start: Int, end: Int) -> Int:
-    """Move the digits `dst[start:end]` over their leading zeros; an empty or zero number becomes one `0`."""
+    """Remove leading zeros from the digits `dst[start:end]`; an empty or zero number becomes one `0`."""
     first = start
     while first < end and dst[first] == 48:
         first += 1
@@ -213,7 +224,7 @@ def _base64_text(kind: Int, src: Bytes, first: Int, last: Int, dst: Bytes, at: I
 
 @kernel
 def _base64_group(src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int:
-    """Four characters for up to three bytes from `first`; room was checked."""
+    """Write four characters for up to three bytes from `first`; room was checked."""
     left = min(3, last - first)
     value = np.int64(0)
     for i in range(3):

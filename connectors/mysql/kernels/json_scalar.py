@@ -22,14 +22,14 @@ _LITERALS = np.frombuffer(b"nulltruefalse", np.uint8)
 _ONES = np.uint64(0x0101_0101_0101_0101)
 _HIGHS = np.uint64(0x8080_8080_8080_8080)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-# The letter after the backslash for a control character, 0 for the \u00XX form.
+# The letter after the backslash for a control character; 0 means the form \u00XX.
 _ESCAPES = np.array([{8: 98, 9: 116, 10: 110, 12: 102, 13: 114}.get(i, 0) for i in range(32)], np.uint8)
 
 
 @kernel.inlined
 def little(src: Bytes, at: Int, width: Int) -> Word:
-    """The little-endian unsigned integer of `width` bytes at `at`; the caller has checked the bounds."""
-    # Unsigned subscripts: Numba then leaves out its check for negative ones, and LLVM makes one load of the loop.
+    """Return the little-endian unsigned integer of `width` bytes at `at`; the caller has checked the bounds."""
+    # With unsigned subscripts, Numba omits its check for negative ones, and LLVM turns the loop into one load.
     first = np.uint64(at)
     value = np.uint64(0)
     for i in range(width):
@@ -39,7 +39,7 @@ def little(src: Bytes, at: Int, width: Int) -> Word:
 
 @kernel
 def variable_length(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """A length of 7 bits per byte, lowest first, at most 5 bytes: (length, offset after it), or (-1, at)."""
+    """Read a length of 7 bits per byte, lowest first, at most 5 bytes: (length, offset after it), or (-1, at)."""
     length = np.int64(0)
     for i in range(5):
         if at + i >= end:
@@ -53,7 +53,7 @@ def variable_length(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 @kernel
 def utf8_width(src: Bytes, at: Int, end: Int) -> Int:
-    """Bytes of the UTF-8 character that starts at `at` with a byte of 0x80 and more; 0 when it is malformed."""
+    """Return the bytes of the UTF-8 character at `at`, whose first byte is 0x80 or more; 0 when it is malformed."""
     first = src[at]
     if first < 0xC2 or first > 0xF4:
         return 0
@@ -73,7 +73,7 @@ def utf8_width(src: Bytes, at: Int, end: Int) -> Int:
 
 @kernel.inlined
 def _special(word: Word) -> Word:
-    """Zero when all eight bytes are ASCII and none needs an escape."""
+    """Return zero when all eight bytes are ASCII and none needs an escape."""
     high = word | (word - _ONES * np.uint64(32)) & ~word  # a high bit for 0x80 and more, and for less than 0x20
     quote, backslash = word ^ _ONES * np.uint64(34), word ^ _ONES * np.uint64(92)
     high |= (quote - _ONES) & ~quote | (backslash - _ONES) & ~backslash
@@ -82,7 +82,10 @@ def _special(word: Word) -> Word:
 
 @kernel
 def quoted_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
-    """Write the UTF-8 text `src[start:end]` as a quoted JSON string; offset after it, `FULL` or `CORRUPT`."""
+    """Write the UTF-8 text `src[start:end]` as a quoted JSON string.
+
+    Returns the offset after it, `FULL` or `CORRUPT`.
+    """
     room = dst.size - 9
     if at > room:
         return FULL
@@ -155,7 +158,7 @@ def _literal_text(code: Int, dst: Bytes, at: Int) -> Int:
 
 @kernel
 def number_or_literal_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
-    """Write a literal or a number whose bytes start at `start`; offset after it, `FULL` or `CORRUPT`."""
+    """Write the literal or number whose bytes start at `start`. Returns the offset after it, `FULL` or `CORRUPT`."""
     left = end - start
     if kind == LITERAL:
         return _literal_text(src[start], dst, at) if left >= 1 else CORRUPT

@@ -1,4 +1,4 @@
-"""Where the columns of one block lie in its arena, and the arena's first state. Records: see `ops`."""
+"""Computes where the columns of one block are in its arena, and prepares the arena. For records see `ops`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ROW_WIDTHS = (1, 8, 4, 8)
 
 @kernel
 def _up(size: Int) -> Int:
-    """The next multiple of 64, Arrow's alignment."""
+    """Round up to a multiple of 64, Arrow's alignment."""
     return (size + 63) & ~63
 
 
 @kernel
 def _room(growth: Int, ratio: Int, rows: Int, bound: Int, average: Int) -> Int:
-    """Bytes for a variable-length column: what was seen before and a quarter, never more than the worst case."""
+    """Return the bytes to reserve for a variable-length column: a quarter more than before, at most the worst case."""
     worst = bound * ratio + rows * growth + 128
     if average >= 0:
         worst = min(worst, np.int64(average * (1.25 * rows + 8)) + _SLACK)
@@ -35,11 +35,11 @@ def _room(growth: Int, ratio: Int, rows: Int, bound: Int, average: Int) -> Int:
 
 @kernel
 def lay_out(layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> None:
-    """Fill `layout`, which holds the plan, and `head` with places, counted from the arena's start.
+    """Fill `layout`, which holds the plan, and `head` with places that count from the arena's start.
 
     layout, head: int64 views of COLUMN and HEAD records, [columns, fields] and [fields]. rows: row images that must
     fit, from at most `bound` bytes of log. averages: float64[columns], bytes per row that variable-length columns took
-    before; negative: not known.
+    before; negative when not known.
     """
     columns = layout.shape[0]
     at = np.int64(0)
@@ -72,7 +72,7 @@ def lay_out(layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> 
 
 @kernel
 def open_arena(layout: Ints, head: Ints, base: Int) -> None:
-    """Turn places into addresses; preset validity to ones, booleans to zeros, the first offsets to zero."""
+    """Turn places into addresses; initialize validity to ones, and booleans and the first offsets to zero."""
     fill(base, head[_ONES_END], 255)
     fill(base + head[_ONES_END], head[_ZEROS_END] - head[_ONES_END], 0)
     for field in range(4):

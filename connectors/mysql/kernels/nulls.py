@@ -1,6 +1,6 @@
-"""NULL in a column's buffers: a validity bit that is cleared, and a zero in the value's place.
+"""Writes NULL to a column's buffers: a cleared validity bit, and a zero in the value's place.
 
-All arguments are addresses and numbers; records: see `ops`.
+All arguments are addresses and numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WIDTH, _NULLS = offset(COLUMN, "width"), offset(COLUMN, "nulls")
 
 @kernel
 def leave_zero(row: Int, column: Int) -> None:
-    """Write the zero that stands in place of a NULL."""
+    """Write a zero in place of a NULL."""
     values = peek64(column + _VALUES)
     width = peek64(column + _WIDTH)
     if width < 0:
@@ -36,7 +36,7 @@ def leave_zero(row: Int, column: Int) -> None:
 
 @kernel
 def set_null(row: Int, column: Int) -> None:
-    """Clear the validity bit, leave a zero in its place, count it."""
+    """Clear the validity bit, write a zero in the value's place, and count the NULL."""
     valid = peek64(column + _VALID) + (row >> 3)
     poke8(valid, peek8(valid) & ~(1 << (row & 7)))
     poke64(column + _NULLS, peek64(column + _NULLS) + 1)

@@ -1,7 +1,7 @@
 """Kernels that write integers as decimal text into a byte buffer.
 
-Every writer takes the buffer and an offset and returns the offset after the text, or `FULL` when the buffer may be too
-small; then nothing may be relied on and the caller comes back with a bigger one.
+Every writer takes the buffer and an offset, and returns the offset after the text. It returns `FULL` when the buffer
+may be too small; then its contents are undefined, and the caller tries again with a bigger one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FULL = -1
 """The destination is too small."""
 
 INTEGER_TEXT_BYTES = 20
-"""The longest 64-bit integer: 20 characters, with or without a sign."""
+"""Length of the longest 64-bit integer, with or without a sign."""
 
 _TEN = np.uint64(10)
 _ZERO = np.uint64(48)
@@ -24,7 +24,7 @@ _MINUS = np.uint8(45)
 
 @kernel
 def uint64_text(value: Word, dst: Bytes, at: Int) -> Int:
-    """Write an unsigned integer (`value` is a uint64) at `dst[at:]`; returns the offset after it, or `FULL`."""
+    """Write an unsigned integer (`value` is a uint64) at `dst[at:]`. Returns the offset after it, or `FULL`."""
     digits = 1
     rest = np.uint64(value) // _TEN
     while rest > np.uint64(0):
@@ -42,7 +42,7 @@ def uint64_text(value: Word, dst: Bytes, at: Int) -> Int:
 
 @kernel
 def int64_text(value: Int, dst: Bytes, at: Int) -> Int:
-    """Write a signed integer (`value` is an int64) at `dst[at:]`; returns the offset after it, or `FULL`."""
+    """Write a signed integer (`value` is an int64) at `dst[at:]`. Returns the offset after it, or `FULL`."""
     if value >= 0:
         return uint64_text(np.uint64(value), dst, at)
     if at >= dst.size:
@@ -53,7 +53,10 @@ def int64_text(value: Int, dst: Bytes, at: Int) -> Int:
 
 @kernel
 def padded_text(value: Int, width: Int, dst: Bytes, at: Int) -> Int:
-    """Write the low `width` digits of a non-negative integer with leading zeros; offset after them, or `FULL`."""
+    """Write the lowest `width` digits of a non-negative integer with leading zeros.
+
+    Returns the offset after, or `FULL`.
+    """
     if at + width > dst.size:
         return FULL
     rest = value

@@ -1,7 +1,7 @@
-"""One value of a row image to its column's buffers, whatever its type.
+"""Decodes one value of a row image, of any type, into its column's buffers.
 
 Every read is checked against the event's end, every write against its buffer's. All arguments are addresses and
-numbers; records: see `ops`.
+numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _JSON_FULL, _JSON_CORRUPT = -1, -2
 
 @kernel
 def temporal(op: Int, at: Int, fraction: Int) -> Int:
-    """Days for DATE, else microseconds, or INVALID."""
+    """Decode a date or time: days for DATE, otherwise microseconds, or INVALID."""
     if op == ops.DATETIME2:
         return datetime2(at, fraction)
     if op == ops.TIMESTAMP2:
@@ -73,7 +73,7 @@ def temporal(op: Int, at: Int, fraction: Int) -> Int:
 
 @kernel
 def invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> Int:
-    """An invalid date: NULL, or a fault. Returns a code."""
+    """Make an invalid date NULL, or a fault. Returns a code."""
     if op == ops.TIME2 or op == ops.TIME_OLD:
         return ops.CORRUPT
     if peek64(context + _STRICT):
@@ -89,7 +89,7 @@ def invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> In
 
 @kernel
 def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -> Int:
-    """Enter a JSON value into the slow list. document: address of the before image's (start, end), or 0."""
+    """Add a JSON value to the slow list. document: address of the before image's (start, end), or 0."""
     state = peek64(context + _STATE)
     source = peek64(context + _SOURCE)
     entry = peek64(state + _STATE_SLOW)
@@ -110,7 +110,7 @@ def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -
 
 @kernel
 def _repeated(at: Int, end: Int, row: Int, column: Int, document: Int) -> bool:
-    """Copy the text of the row before when an update left the document as it was."""
+    """Copy the text of the row before when an update left the document unchanged. Returns whether it did."""
     before = peek64(document)
     if before == 0 or peek64(document + 8) - before != end - at or not same_bytes(before, at, end - at):
         return False
@@ -127,7 +127,7 @@ def _repeated(at: Int, end: Int, row: Int, column: Int, document: Int) -> bool:
 
 @kernel
 def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
-    """One JSON value; left to Python when it is a list of changes, or a value the kernel cannot print."""
+    """Decode a JSON value. Left to Python when it is a list of changes, or a value that the kernel cannot print."""
     document = peek64(context + _DOCUMENTS) + 16 * peek64(column + _B)
     if changes:
         if peek64(document) == 0:
@@ -152,7 +152,7 @@ def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column:
 
 @kernel
 def _label(op: Int, value: Int, column: Int, context: Int) -> Int:
-    """An ENUM or SET value as text. DONE, FULL or UNKNOWN_LABEL."""
+    """Write an ENUM or SET value as text. Returns DONE, FULL or UNKNOWN_LABEL."""
     to = peek64(column + _DATA_AT)
     end = peek64(column + _DATA_END)
     first = peek64(column + _B)
@@ -175,7 +175,7 @@ def _label(op: Int, value: Int, column: Int, context: Int) -> Int:
 
 @kernel
 def _decimal_text(at: Int, column: Int) -> Int:
-    """A long decimal as text. DONE, FULL or CORRUPT."""
+    """Write a long decimal as text. Returns DONE, FULL or CORRUPT."""
     to = peek64(column + _DATA_AT)
     if peek64(column + _DATA_END) - to < TEXT_ROOM:
         return ops.FULL
@@ -188,7 +188,7 @@ def _decimal_text(at: Int, column: Int) -> Int:
 
 @kernel
 def _uuid(at: Int, size: Int, column: Int) -> Int:
-    """A UUID as text. DONE, FULL or CORRUPT."""
+    """Write a UUID as text. Returns DONE, FULL or CORRUPT."""
     to = peek64(column + _DATA_AT)
     if size > 16:
         return ops.CORRUPT
@@ -201,7 +201,7 @@ def _uuid(at: Int, size: Int, column: Int) -> Int:
 
 @kernel
 def _bytes(at: Int, size: Int, pad: Int, column: Int) -> Int:
-    """Copy bytes; with `pad`, add zero bytes up to it. DONE, FULL or CORRUPT."""
+    """Copy bytes; with `pad`, fill up to it with zero bytes. Returns DONE, FULL or CORRUPT."""
     if pad > 0 and size > pad:
         return ops.CORRUPT
     to = peek64(column + _DATA_AT)
@@ -217,7 +217,7 @@ def _bytes(at: Int, size: Int, pad: Int, column: Int) -> Int:
 
 @kernel
 def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
-    """A value of variable length. Returns the address after it, or minus a code."""
+    """Decode a value of variable length. Returns the address after it, or minus a code."""
     op = peek64(column + _OP)
     need = peek64(column + _NEED)
     at = pos
@@ -251,7 +251,7 @@ def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column
 
 @kernel
 def fixed(op: Int, pos: Int, row: Int, column: Int) -> Int:
-    """A value of fixed size that is no date. DONE or CORRUPT."""
+    """Decode a value of fixed size that is not a date. Returns DONE or CORRUPT."""
     values = peek64(column + _VALUES)
     if op == ops.INT32:
         poke32(values + 4 * row, peek32(pos))
@@ -286,5 +286,5 @@ def fixed(op: Int, pos: Int, row: Int, column: Int) -> Int:
 
 @kernel
 def forget_document(column: Int, context: Int) -> None:
-    """The before image's JSON value is NULL."""
+    """Note that the before image's JSON value is NULL."""
     poke64(peek64(context + _DOCUMENTS) + 16 * peek64(column + _B), 0)

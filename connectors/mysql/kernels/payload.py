@@ -2,7 +2,7 @@
 
 Formats: TRANSACTION_PAYLOAD in `libs/mysql/binlog/event/codecs/binary.cpp` (type, length, value fields as packed
 integers, then the payload); MariaDB's compressed events in `sql/log_event.cc` (`binlog_buf_compress`: a byte 0x80 |
-algorithm << 4 | size of the length, the plain length big-endian, a zlib stream).
+algorithm << 4 | size of the length, the uncompressed length big-endian, a zlib stream).
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from connectors.mysql.kernels.query_kind import query_kind
 from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
 
 HEAD, FROM, TO, PLAIN, METHOD = 0, 1, 2, 3, 4
-"""Columns of a plan: bytes copied as they are (header and post-header), where the compressed bytes begin and end in the
-buffer, their plain size, and the method."""
+"""Columns of a plan.
+
+They are the bytes copied unchanged (header and post-header), start and end of the compressed bytes in the buffer, their
+uncompressed size, and the method.
+"""
 PLAN_WIDTH: Final = 5
 
 COPY, ZSTD, STORED, ZLIB = 0, 1, 2, 3
-"""Methods: a plain event; a payload of zstd frames; a payload that is not compressed; MariaDB's zlib."""
+"""Methods: an event that is not compressed; a payload of zstd frames; an uncompressed payload; MariaDB's zlib."""
 
 _HEADER: Final = events.HEADER_SIZE
 _PAYLOAD_TYPE: Final = events.TRANSACTION_PAYLOAD
@@ -35,7 +38,7 @@ _QUERY_HEAD: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER
 
 @kernel
 def plan_expansion(data: Bytes, start: Ints, end: Ints, kind: Bytes, plan: Ints) -> Int:
-    """Fill `plan` (int64[n, PLAN_WIDTH]) for a buffer's events; -1, or the index of an event that is corrupt."""
+    """Fill `plan` (int64[n, PLAN_WIDTH]) for a buffer's events. Returns -1, or the index of a corrupt event."""
     for index in range(len(start)):
         row = plan[index]
         code = kind[index]
@@ -53,7 +56,7 @@ def plan_expansion(data: Bytes, start: Ints, end: Ints, kind: Bytes, plan: Ints)
 
 @kernel
 def _packed(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """A length-encoded integer of the client protocol: (value, next offset); (0, -1) when it does not fit."""
+    """Read a length-encoded integer of the client protocol: (value, next offset); (0, -1) when it does not fit."""
     if at >= end:
         return np.int64(0), np.int64(-1)
     first = np.int64(data[at])
@@ -98,7 +101,7 @@ def _plan_payload(data: Bytes, at: Int, end: Int, row: Ints) -> bool:
 
 @kernel
 def _compressed_head(data: Bytes, start: Int, end: Int, code: Int) -> Int:
-    """Where the compressed part of a MariaDB event begins; -1 when it cannot be."""
+    """Return where the compressed part of a MariaDB event begins; -1 when the event is corrupt."""
     if code == _FIRST_COMPRESSED:
         if end - start < _QUERY_HEAD:
             return -1
@@ -132,7 +135,7 @@ def _plan_compressed(data: Bytes, at: Int, end: Int, row: Ints) -> bool:
 
 @kernel
 def count_events(out: Bytes, plan: Ints, offset: Ints) -> Int:
-    """How many events `assemble` will write; -1 - index of the event whose expansion is corrupt."""
+    """Return the number of events that `assemble` will write, or -1 - index of an event whose expansion is corrupt."""
     total = np.int64(0)
     for index in range(len(plan)):
         if plan[index, METHOD] == COPY or plan[index, METHOD] == ZLIB:
@@ -154,9 +157,9 @@ def assemble(
     plan: Ints, offset: Ints, out: Bytes,
     to_start: Ints, to_end: Ints, to_kind: Bytes, to_position: Ints, to_commit: Ints, to_kinds: Bytes,
 ) -> Int:  # fmt: skip
-    """Copy plain events beside the decompressed parts that are in `out` already, and index all of them.
+    """Copy uncompressed events next to the decompressed parts that are in `out` already, and index all of them.
 
-    Returns the number of events, or -1 - index of the event whose expansion is corrupt.
+    Returns the number of events, or -1 - index of an event whose expansion is corrupt.
     """
     state = np.zeros(framing.STATE_SIZE, np.int64)
     count = 0

@@ -1,10 +1,10 @@
-"""Where the values of many row images lie: the first half of decoding rows column by column.
+"""Finds where the values of many row images are: the first half of decoding rows column by column.
 
-An image is walked from one value of variable length, or that may be NULL, to the next: a step. What lies between two of
-them has the same size in every image. The places after all steps are noted, `places[step, image]`, so that every value
-of a column is found from one of them, and the columns need no bounds check any more: the walk has made them all.
+An image is read in steps, from one value of variable length, or that may be NULL, to the next. The bytes between two
+such values have the same size in every image. The places after all steps are noted as `places[step, image]`. Every
+value of a column can be computed from one of these, and `columns` needs no bounds checks: they were all made here.
 
-Images: see `image`. All arguments are addresses and numbers; records: see `ops`.
+Images: see `image`. All arguments are addresses and numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connectors.shared.kernels.kernel_types import Int
 from connectors.shared.kernels.memory import peek8, peek16, peek24, peek32, peek64, poke64, prefetch
 
 _AHEAD = 8
-"""Events whose first bytes are asked for in advance."""
+"""How many events ahead the first bytes are prefetched."""
 _BYTES, _STARTS, _ENDS, _TYPES = (offset(BUFFER, field) for field in ("size", "starts", "ends", "types"))
 _POSITIONS, _TIMES, _BASE = offset(BUFFER, "positions"), offset(BUFFER, "times"), offset(BUFFER, "base")
 _ORDER, _LAST = offset(BUFFER, "order"), offset(BUFFER, "last")
@@ -34,7 +34,7 @@ _SOURCE, _LIMIT, _STATE, _IMAGE = (offset(CONTEXT, field) for field in ("source"
 
 @kernel.inlined
 def _size(at: Int, prefix: Int) -> Int:
-    """A length field of 1 to 4 bytes."""
+    """Read a length field of 1 to 4 bytes."""
     if prefix == 1:
         return peek8(at)
     if prefix == 2:
@@ -44,7 +44,7 @@ def _size(at: Int, prefix: Int) -> Int:
 
 @kernel.inlined
 def _nulls(at: Int, columns: Int, required: Int) -> Int:
-    """0 when no value is NULL, 1 when some are, -1 when one of them is of a column that the log calls NOT NULL."""
+    """Return 0 when no value is NULL, 1 when some are, -1 when one is in a column that the log calls NOT NULL."""
     found, wrong = np.int64(0), np.int64(0)
     for i in range((columns + 7) >> 3):
         bits = peek8(at + i)
@@ -57,7 +57,7 @@ def _nulls(at: Int, columns: Int, required: Int) -> Int:
 
 @kernel.inlined
 def _walk(pos: Int, end: Int, columns: Int, image: Int, places: Int) -> Int:
-    """Note the places of one image; the address after it, or 0 when it does not fit its event."""
+    """Note the places of one image. Returns the address after it, or 0 when it does not fit in its event."""
     nulls = pos
     pos += (columns + 7) >> 3
     if pos > end:
@@ -95,11 +95,11 @@ def _walk(pos: Int, end: Int, columns: Int, image: Int, places: Int) -> Int:
 
 @kernel
 def place_images(buffer: Int, columns: Int, head: Int, capacity: Int, context: Int, goal: Int) -> Int:
-    """Place the next images of one table and enter them into the block's head; how many, 0 when none can be placed.
+    """Find the values of the next images of one table and enter the images into the block's head.
 
-    Arguments as `rows.decode_rows`. goal: a STATE record; event, at, sequence and next_row become what they are to be
-    once these images are decoded. Placed are whole rows of sound events, of which 64 bytes more than there are can be
-    read.
+    Returns how many, 0 when none can be placed. Arguments as for `rows.decode_rows`. goal: a STATE record; its event,
+    at, sequence and next_row receive what will be true once these images are decoded. Only whole rows of valid events
+    are placed, and only where 64 bytes after them can be read, too.
     """
     source, limit = peek64(context + _SOURCE), peek64(context + _LIMIT)
     state, image = peek64(context + _STATE), peek64(context + _IMAGE)
@@ -112,7 +112,7 @@ def place_images(buffer: Int, columns: Int, head: Int, capacity: Int, context: I
     entry, at = peek64(state + _EVENT), peek64(state + _AT)
     sequence, number = peek64(state + _SEQUENCE), peek64(state + _NEXT_ROW)
     count, used, whole = np.int64(0), np.int64(0), True
-    # The head of the events before: with up to 16 columns, for inserts and deletes 40, it is compared, not read.
+    # The head of the previous event: with up to 16 columns (40 for inserts and deletes) it is compared, not read.
     known_code, known_size, known_shift, known = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
     while whole and entry < last:
         event = peek64(order + 8 * entry)

@@ -1,4 +1,4 @@
-"""Which QUERY events matter: a kernel that looks at the first words of the statement, so that no other code has to."""
+"""Classifies QUERY events by the first words of the statement, so that no other code has to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER, _ROLLBACK = np.uint8(events.OTHER), np.uint8(events.ROLLBACK)
 
 
 def _packed(word: str) -> int:
-    """The first eight letters as one number, the first letter lowest."""
+    """Return the first eight letters as one number, the first letter lowest."""
     return int.from_bytes(word[:8].encode(), "little")
 
 
@@ -43,7 +43,7 @@ _LETTERS: Final = np.array([(chr(code).isalnum() and code < 128) or chr(code) in
 
 @kernel
 def _word(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """The word at `at` in capitals, packed as `_packed` does, and the offset after it; 0 when there is none."""
+    """Return the word at `at` in capitals, packed as by `_packed`, and the offset after it; 0 when there is none."""
     packed, letters = np.int64(0), 0
     while at < end and _LETTERS[data[at]]:
         if letters < 8:
@@ -65,7 +65,7 @@ def _line_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @kernel
 def _comment_end(data: Bytes, at: Int, end: Int) -> Int:
-    """The offset after a plain comment that begins at `at`; `at` itself when there is none, or a versioned one."""
+    """Return the offset after a plain comment at `at`; `at` itself when there is none, or a versioned one."""
     if data[at] == 35:  # '#'
         return _line_end(data, at, end)
     if at + 2 < end and data[at] == 45 and data[at + 1] == 45 and _SPACES[data[at + 2]]:  # '-- '
@@ -82,7 +82,7 @@ def _comment_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @kernel
 def _skip_space(data: Bytes, at: Int, end: Int) -> Int:
-    """The offset of the first byte that is neither white space, `;` nor inside a plain comment."""
+    """Return the offset of the first byte that is neither white space, `;` nor inside a plain comment."""
     while at < end:
         after = at + 1 if _SPACES[data[at]] else _comment_end(data, at, end)
         if after == at:
@@ -93,7 +93,10 @@ def _skip_space(data: Bytes, at: Int, end: Int) -> Int:
 
 @kernel
 def query_kind(data: Bytes, start: Int, end: Int) -> Int:
-    """`events.BEGIN` .. `events.ROLLBACK` of the QUERY event at `data[start:end]` without checksum; -1 when corrupt."""
+    """Return `events.BEGIN` .. `events.ROLLBACK` for the QUERY event at `data[start:end]`, without checksum.
+
+    -1 when it is corrupt.
+    """
     if end - start < _HEADER:
         return -1
     at = start + _HEADER + u16(data, start + _HEADER - 2) + np.int64(data[start + events.HEADER_SIZE + 8]) + 1
@@ -104,7 +107,7 @@ def query_kind(data: Bytes, start: Int, end: Int) -> Int:
 
 @kernel
 def statement_kind(data: Bytes, at: Int, end: Int) -> Int:
-    """The `query_kind` of the statement text `data[at:end]`. Plain comments before it are stepped over."""
+    """Return the `query_kind` of the statement text `data[at:end]`. Plain comments before it are skipped."""
     at = _skip_space(data, at, end)
     if at >= end:
         return _HARMLESS

@@ -1,6 +1,6 @@
-"""ROWS events to column buffers row by row: for what the columns' way (`rows`) leaves, and to name what is wrong.
+"""Decodes ROWS events into column buffers row by row: what `rows` leaves, and to find out what is wrong.
 
-All arguments are addresses and numbers; records: see `ops`.
+All arguments are addresses and numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _PENDING, _STATE, _FAULT = offset(CONTEXT, "pending"), offset(CONTEXT, "state"),
 
 @kernel
 def undo_rows(first_row: Int, slow_before: Int, columns: Int, layout: Int, state: Int) -> None:
-    """Take back the rows from `first_row` on: text written for them, and entries of the slow list.
+    """Remove the rows from `first_row` on: text written for them, and entries of the slow list.
 
-    NULL counts are lost. Bits of what was NULL or true stay, so the same rows must come again.
+    NULL counts are lost. Bits of values that were NULL or true remain, so the same rows must be decoded again.
     """
     for c in range(columns):
         column = layout + c * _SIZE
@@ -61,7 +61,7 @@ def _count_invalid(pending: Int, layout: Int) -> None:
 
 @kernel
 def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, context: Int) -> Int:
-    """The after image of a PARTIAL_UPDATE_ROWS event; answers as `decode_image`."""
+    """Decode the after image of a PARTIAL_UPDATE_ROWS event. Returns the same as `decode_image`."""
     behind = changes_end(pos, end, peek64(context + _JSON_COLUMNS))
     if behind == 0:
         return -ops.CORRUPT
@@ -71,7 +71,7 @@ def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, cont
 
 @kernel
 def _row(pos: Int, end: Int, row: Int, code: Int, images: Int, columns: Int, layout: Int, context: Int) -> Int:
-    """One row: an image, or before and after image. Answers as `decode_image`."""
+    """Decode one row: an image, or before and after image. Returns the same as `decode_image`."""
     pos = decode_image(pos, end, row, np.int64(0), np.int64(0), columns, layout, context)
     if images == 1 or pos < 0:
         return pos
@@ -82,7 +82,7 @@ def _row(pos: Int, end: Int, row: Int, code: Int, images: Int, columns: Int, lay
 
 @kernel
 def decode_row_by_row(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
-    """Arguments and answer as `rows.decode_rows`."""
+    """Decode row by row. Arguments and return codes as for `rows.decode_rows`."""
     source = peek64(context + _SOURCE)
     pending, state, fault = peek64(context + _PENDING), peek64(context + _STATE), peek64(context + _FAULT)
     row = peek64(state + _DONE_ROWS)

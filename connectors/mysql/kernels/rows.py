@@ -1,10 +1,10 @@
-"""The row kernel: ROWS events of one table to column buffers, no Python per row or event.
+"""The row kernel: decodes ROWS events of one table into column buffers, without Python per row or event.
 
-Rows are decoded in batches that stay in the processor's first cache: `placing` finds their values, `columns` converts
-them column by column. What does not go that way goes row by row: the last events of a buffer, changes to JSON
-documents, an arena that becomes full, and whatever is wrong.
+Rows are decoded in batches that fit in the processor's first cache: `placing` finds their values, `columns` converts
+them column by column. The remaining cases are decoded row by row: the last events of a buffer, changes to JSON
+documents, an arena that becomes full, and all errors.
 
-All arguments are addresses and numbers; records: see `ops`.
+All arguments are addresses and numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SEQUENCE, _NEXT_ROW, _SLOW = offset(STATE, "sequence"), offset(STATE, "next_row
 def decode_rows(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
     """Decode the rows events order[state.event:last] of one table into an open arena.
 
-    buffer: a BUFFER record. columns: how many the table has. layout: COLUMN records; head: a HEAD record; capacity:
-    rows that fit. context: a CONTEXT record.
+    buffer: a BUFFER record. columns: the table's number of columns. layout: COLUMN records; head: a HEAD record;
+    capacity: rows that fit. context: a CONTEXT record.
 
-    Returns DONE; FULL when the block is full (call again with a new arena: state says where to go on); else a code
-    whose details are in `fault`.
+    Returns DONE; FULL when the block is full (call again with a new arena: state says where to continue); otherwise a
+    code whose details are in `fault`.
     """
     state = peek64(context + _STATE)
     goal = peek64(peek64(context + _IMAGE) + _GOAL)

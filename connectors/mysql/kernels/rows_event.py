@@ -1,11 +1,11 @@
-"""The head of a ROWS event, up to its first row image.
+"""Reads the head of a ROWS event, up to its first row image.
 
 Rows event (MySQL `libs/mysql/binlog/event/rows_event.h`): table id (6), flags (2), since version 2 the length of extra
-data (2, counted in) and that data, number of columns, bitmap of columns present, for updates a second bitmap, then row
+data (2, included) and that data, number of columns, bitmap of columns present, for updates a second bitmap, then row
 images to the end. The after image of a PARTIAL_UPDATE_ROWS event starts with its value options and, if they say so, one
-bit per JSON column: that value is a list of changes to the before image's document.
+bit per JSON column: its value is then a list of changes to the before image's document.
 
-All arguments are addresses and numbers; records: see `ops`.
+All arguments are addresses and numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from connectors.shared.kernels.memory import peek8, peek16, peek64, poke8, poke3
 HEADER = 19
 UPDATE, DELETE = 1, 3
 PARTIAL_UPDATE = 39
-"""Type of the event whose after images may hold changes to JSON documents."""
+"""Type of the event whose after images may have changes to JSON documents."""
 _KINDS, _SEQUENCES = offset(HEAD, "kinds"), offset(HEAD, "sequences")
 _ROWS, _TIMES = offset(HEAD, "rows"), offset(HEAD, "times")
 
 
 @kernel
 def _packed(at: Int, end: Int) -> Int:
-    """Length-encoded integer below 65536, or -1; a row event's column count and value options are never longer."""
+    """Read a length-encoded integer below 65536, or -1.
+
+    A rows event's column count and value options are never larger.
+    """
     if at >= end:
         return -1
     first = peek8(at)
@@ -40,7 +43,7 @@ def _packed(at: Int, end: Int) -> Int:
 
 @kernel
 def _all_present(at: Int, columns: Int) -> bool:
-    """True when the first `columns` bits of a bitmap are set."""
+    """Return whether the first `columns` bits of a bitmap are set."""
     for i in range(columns >> 3):
         if peek8(at + i) != 0xFF:
             return False
@@ -73,7 +76,7 @@ def first_image(at: Int, end: Int, kind: Int, version2: Int, columns: Int) -> In
 
 @kernel
 def changes_end(at: Int, end: Int, json_columns: Int) -> Int:
-    """Address after the value options and change bits of a PARTIAL_UPDATE_ROWS after image, 0 when corrupt."""
+    """Return the address after the value options and change bits of a PARTIAL_UPDATE_ROWS image, 0 when corrupt."""
     options = _packed(at, end)
     if options < 0 or options > 1:
         return 0
@@ -83,7 +86,7 @@ def changes_end(at: Int, end: Int, json_columns: Int) -> Int:
 
 @kernel.inlined
 def row_kind(code: Int) -> Int:
-    """Row kind of an event type's first image."""
+    """Return the row kind of the first image in events of this type."""
     if code == 31 or code == 24 or code == PARTIAL_UPDATE:
         return np.int64(UPDATE)
     return np.int64(DELETE if code == 32 or code == 25 else 0)
@@ -91,7 +94,7 @@ def row_kind(code: Int) -> Int:
 
 @kernel.inlined
 def note_image(head: Int, row: Int, kind: Int, sequence: Int, number: Int, time: Int) -> None:
-    """Enter what is known about a row image into the block's head, a HEAD record."""
+    """Enter an image's kind, sequence, number and time into the block's head, a HEAD record."""
     poke8(peek64(head + _KINDS) + row, kind)
     poke64(peek64(head + _SEQUENCES) + 8 * row, sequence)
     poke32(peek64(head + _ROWS) + 4 * row, number)

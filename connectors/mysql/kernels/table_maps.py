@@ -1,10 +1,10 @@
-"""First pass over a receive buffer: which table every rows event belongs to, without Python per event.
+"""First pass over a receive buffer: finds the table of every rows event, without Python per event.
 
 A TABLE_MAP event announces a table under a number (its table id) for the rows events of one statement; every statement
-announces its tables again. Known announcements are kept as bytes, after an open-addressing index, so that one costs a
-comparison and perhaps a hash; an unknown one goes to Python. Table ids live until the statement's last rows event.
+announces its tables again. The bytes of known announcements are stored, with a hash index, so that a known one costs a
+comparison and perhaps a hash; an unknown one goes to Python. Table ids are valid until the statement's last rows event.
 
-All arguments are addresses and numbers; records: see `ops`.
+All arguments are addresses and numbers; for records see `ops`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _KNOWN, _IDS = KNOWN.itemsize, IDS.itemsize
 _HASH, _START, _LENGTH, _SLOT = (offset(KNOWN, name) for name in ("hash", "start", "length", "slot"))
 _ID, _EPOCH, _ENTRY = offset(IDS, "id"), offset(IDS, "epoch"), offset(IDS, "entry")
 _AHEAD = 8
-"""Events whose first cache line is asked for in advance."""
+"""How many events ahead the first cache line is prefetched."""
 _NEXT, _FOUND, _NOW = offset(SCAN, "next"), offset(SCAN, "found"), offset(SCAN, "epoch")
 
 
 @kernel
 def hash_bytes(at: Int, size: Int) -> Int:
-    """64-bit hash of `size` bytes, eight at a time."""
+    """Return a 64-bit hash of `size` bytes, computed eight at a time."""
     value = np.uint64(size)
     end = at + size
     while end - at >= 8:
@@ -49,7 +49,7 @@ def hash_bytes(at: Int, size: Int) -> Int:
 
 @kernel
 def _find(at: Int, size: Int, index: Int, mask: Int, known: Int, texts: Int) -> Int:
-    """Number of the KNOWN record of those bytes, -1 when there is none."""
+    """Return the number of the KNOWN record with these bytes, -1 when there is none."""
     code = hash_bytes(at, size)
     row = code & mask
     while True:
@@ -75,7 +75,7 @@ def fill_index(index: Int, mask: Int, known: Int, first: Int, last: Int) -> None
 
 @kernel
 def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> bool:
-    """Note the KNOWN record of a table id. False when the table of ids is full."""
+    """Note the KNOWN record of a table id. Returns false when the table of ids is full."""
     for probe in range(mask):
         item = ids + ((number + probe) & mask) * _IDS
         if peek64(item + _EPOCH) != epoch or peek64(item + _ID) == number:
@@ -88,7 +88,7 @@ def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> boo
 
 @kernel
 def _recall(number: Int, ids: Int, mask: Int, epoch: Int, known: Int) -> Int:
-    """The slot of a table id in this epoch, EMPTY when it was not announced."""
+    """Return the slot of a table id in this epoch, EMPTY when it was not announced."""
     for probe in range(mask + 1):
         item = ids + ((number + probe) & mask) * _IDS
         if peek64(item + _EPOCH) != epoch:
@@ -102,7 +102,10 @@ def _recall(number: Int, ids: Int, mask: Int, epoch: Int, known: Int) -> Int:
 def _announced(
     number: Int, at: Int, size: Int, ids: Int, ids_mask: Int, index: Int, mask: Int, known: Int, texts: Int
 ) -> Int:
-    """Number of the KNOWN record of an announcement, -1 when it is new. First the last one of its id is tried."""
+    """Return the number of the KNOWN record of an announcement, -1 when it is new.
+
+    Tries the last one of its id first.
+    """
     item = ids + (number & ids_mask) * _IDS
     if peek64(item + _ID) == number:
         entry = peek64(item + _ENTRY)
@@ -132,9 +135,10 @@ def scan_events(
 ) -> Int:
     """List the rows events of wanted tables with their slots.
 
-    src, size, starts, ends, types, count: the buffer. index, mask, known, texts: announcements seen so far.
-    events, slots: int64 each, room for `count`, filled from state.found on. state: a SCAN record.
-    Returns DONE, or with state.next on the event concerned: UNKNOWN_MAP, UNKNOWN_TABLE_ID, CORRUPT, IDS_FULL.
+    src, size, starts, ends, types, count: the buffer. index, mask, known, texts: announcements seen so far. events,
+    slots: int64 each, with room for `count`, filled from state.found on. state: a SCAN record.
+
+    Returns DONE, or a code with state.next at the event concerned: UNKNOWN_MAP, UNKNOWN_TABLE_ID, CORRUPT, IDS_FULL.
     """
     found = peek64(state + _FOUND)
     epoch = peek64(state + _NOW)
@@ -178,10 +182,10 @@ def scan_events(
 def group_events(
     starts: Int, ends: Int, events: Int, slots: Int, found: Int, count: Int, firsts: Int, sizes: Int, order: Int
 ) -> None:
-    """Sort events[:found] by slot, log order inside a slot, into `order`.
+    """Sort events[:found] by slot into `order`; within a slot, log order is kept.
 
-    firsts: int64[count + 1], zeroed; becomes the places in `order` where each slot starts. sizes: int64[count], zeroed;
-    becomes the bytes of each slot's events.
+    firsts: int64[count + 1], zeroed; receives the place in `order` where each slot starts. sizes: int64[count], zeroed;
+    receives the bytes of each slot's events.
     """
     for i in range(found):
         slot = peek64(slots + 8 * i)

@@ -1,6 +1,6 @@
-"""Dates and times in row images to days and microseconds.
+"""Decodes dates and times in row images to days and microseconds.
 
-Formats: MySQL `sql-common/my_time.cc` (my_time_packed_from_binary and its siblings) for types with the suffix 2,
+Formats: MySQL `sql-common/my_time.cc` (my_time_packed_from_binary and the like) for types with the suffix 2,
 `sql/field.cc` for the types of servers before 5.6. A date that is zero or not in the calendar gives INVALID.
 
 at: address of the value; fraction: bytes of fractional seconds.
@@ -16,16 +16,16 @@ from connectors.shared.kernels.memory import peek8, peek24, peek32, peek32b, pee
 
 INVALID = -(1 << 62)
 _DAYS_BEFORE = np.array([0, 306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275, 0, 0, 0], np.int64)
-"""Days of a year that begins in March before each month: so the 29th of February is a year's last day."""
+"""Days before each month of a year that begins in March: so the 29th of February is a year's last day."""
 _DAYS_IN = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0], np.int64)
 _EPOCH = 719_469
-"""Days from 1 March of year 0 to 1970-01-01, and the one that days of a month are counted from."""
+"""Days from 1 March of year 0 to 1970-01-01, plus one, because days of a month count from 1."""
 _SECOND = 1_000_000
 
 
 @kernel
 def _micros(at: Int, fraction: Int) -> Int:
-    """Fractional seconds: hundredths in one byte, ten-thousandths in two, microseconds in three."""
+    """Return fractional seconds in microseconds. One byte holds hundredths, two 1/10,000, three microseconds."""
     if fraction == 0:
         return np.int64(0)
     value = peekb(at, fraction)
@@ -36,20 +36,20 @@ def _micros(at: Int, fraction: Int) -> Int:
 
 @kernel
 def _quotient(value: Int, divisor: Int) -> Int:
-    """value // divisor of numbers that are not negative, which the machine divides with less."""
+    """Return value // divisor of numbers that are not negative; this needs fewer machine instructions."""
     return np.int64(np.uint64(value) // np.uint64(divisor))
 
 
 @kernel
 def _exists(year: Int, month: Int, day: Int) -> bool:
-    """Whether a month has a 29th, 30th or 31st."""
+    """Return whether a month has a 29th, 30th or 31st."""
     leap = (year & 3) == 0 and (year % 100 != 0 or year % 400 == 0)
     return bool(day <= _DAYS_IN[month & 15] + (1 if leap and month == 2 else 0))
 
 
 @kernel
 def days(year: Int, month: Int, day: Int) -> Int:
-    """Days since 1970-01-01, INVALID when there is no such day. Year 0 counts as invalid: sinks cannot show it."""
+    """Return days since 1970-01-01, INVALID when there is no such day. Year 0 is invalid: sinks cannot show it."""
     if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1:
         return INVALID
     if day > 28 and not _exists(year, month, day):
@@ -69,14 +69,14 @@ def _instant(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: In
 
 @kernel
 def date3(at: Int) -> Int:
-    """DATE: 3 bytes little-endian, year << 9 | month << 5 | day. Days since the epoch or INVALID."""
+    """Decode DATE, 3 bytes little-endian, year << 9 | month << 5 | day, to days since the epoch or INVALID."""
     value = peek24(at)
     return days(value >> 9, value >> 5 & 15, value & 31)
 
 
 @kernel
 def datetime2(at: Int, fraction: Int) -> Int:
-    """DATETIME(0-6): 5 bytes and 0-3 of fraction. Microseconds since the epoch, as if in UTC, or INVALID."""
+    """Decode DATETIME(0-6), 5 bytes and 0-3 of fraction, to microseconds since the epoch, as if in UTC, or INVALID."""
     value = (peek32b(at) << 8 | peek8(at + 4)) - 0x8000000000
     if value < 0:
         return INVALID
@@ -95,7 +95,7 @@ def datetime2(at: Int, fraction: Int) -> Int:
 
 @kernel
 def timestamp2(at: Int, fraction: Int) -> Int:
-    """TIMESTAMP(0-6): 4 bytes of seconds, unsigned (MariaDB 11.5 goes to 2106). Zero is MySQL's 0000-00-00."""
+    """Decode TIMESTAMP(0-6), 4 bytes of seconds, unsigned (MariaDB 11.5 goes to 2106). Zero is MySQL's 0000-00-00."""
     seconds = peek32b(at)
     micros = _micros(at + 4, fraction)
     if (seconds == 0 and micros == 0) or micros >= _SECOND:
@@ -105,7 +105,7 @@ def timestamp2(at: Int, fraction: Int) -> Int:
 
 @kernel
 def time2(at: Int, fraction: Int) -> Int:
-    """TIME(0-6): 3 bytes and 0-3 of fraction, offset binary over both together. Signed microseconds, or INVALID."""
+    """Decode TIME(0-6), 3 bytes and 0-3 of fraction, offset binary over both, to signed microseconds or INVALID."""
     shift = 8 * fraction
     packed = (peekb(at, 3) << shift | peekb(at + 3, fraction)) - (np.int64(1) << (shift + 23))
     negative = packed < 0
@@ -127,7 +127,7 @@ def time2(at: Int, fraction: Int) -> Int:
 
 @kernel
 def time_old(at: Int) -> Int:
-    """TIME before 5.6: 3 bytes little-endian, signed decimal HHMMSS."""
+    """Decode TIME of servers before 5.6: 3 bytes little-endian, signed decimal HHMMSS."""
     value = peek24(at)
     if value >= 0x800000:
         value -= 0x1000000
@@ -144,7 +144,7 @@ def time_old(at: Int) -> Int:
 
 @kernel
 def datetime_old(at: Int) -> Int:
-    """DATETIME before 5.6: 8 bytes little-endian, decimal YYYYMMDDhhmmss."""
+    """Decode DATETIME of servers before 5.6: 8 bytes little-endian, decimal YYYYMMDDhhmmss."""
     value = peek64(at)
     if value <= 0:
         return INVALID
@@ -157,6 +157,6 @@ def datetime_old(at: Int) -> Int:
 
 @kernel
 def timestamp_old(at: Int) -> Int:
-    """TIMESTAMP before 5.6: 4 bytes little-endian."""
+    """Decode TIMESTAMP of servers before 5.6: 4 bytes little-endian."""
     value = peek32(at)
     return value * _SECOND if value != 0 else INVALID

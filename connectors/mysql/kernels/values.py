@@ -13,7 +13,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 @kernel
 def write_label(index: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
-    """Write label number `index`. Returns the new place, 0 when there is no room.
+    """Write label number `index`. Returns the address after it, 0 when there is no room.
 
     labels: address of int64 places in `text`, one more than there are labels.
     """
@@ -27,7 +27,7 @@ def write_label(index: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
 
 @kernel
 def write_set(bits: Int, first: Int, count: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
-    """Write the labels of the set bits, comma between them. Returns the new place, 0 when there is no room."""
+    """Write the labels of the set bits with commas between them. Returns the address after, 0 when there is no room."""
     begin = to
     for i in range(count):
         if bits >> i & 1:
@@ -44,15 +44,15 @@ def write_set(bits: Int, first: Int, count: Int, labels: Int, text: Int, to: Int
 
 @kernel
 def _uuid_byte(at: Int, size: Int, index: Int) -> Int:
-    """A stored byte; trailing zero bytes are not in the log."""
+    """Return a stored byte; trailing zero bytes are not in the log."""
     return peek8(at + index) if index < size else np.int64(0)
 
 
 @kernel
 def write_uuid(at: Int, size: Int, to: Int) -> None:
-    """MariaDB UUID: 16 stored bytes, fewer when zeros follow, to 36 characters.
+    """Write a MariaDB UUID: 16 stored bytes, fewer when zeros follow, to 36 characters.
 
-    Versions 1 to 5 are stored with their parts turned round so that they sort by time (MariaDB
+    Versions 1 to 5 are stored with their parts reordered so that they sort by time (MariaDB
     `plugin/type_uuid/sql_type_uuid.h`): node, sequence, high, middle, low.
     """
     eighth = _uuid_byte(at, size, 8)

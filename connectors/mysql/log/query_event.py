@@ -1,9 +1,9 @@
 """QUERY events: the statement, the session settings that affect its meaning, and its default database.
 
 EXECUTE_LOAD_QUERY is a QUERY event with a longer head: LOAD DATA in statement format, whose file came in earlier
-events.
-Sources: MySQL `Query_event` in `libs/mysql/binlog/event/statement_events.h` and MariaDB `sql/log_event.h` for the
-status variables, which are written in ascending order of their codes, so that a reader stops at the first unknown one.
+events. Sources: MySQL `Query_event` in `libs/mysql/binlog/event/statement_events.h` and MariaDB `sql/log_event.h` for
+the status variables, which are written in ascending order of their codes, so that a reader stops at the first unknown
+one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""How Numba kernels are declared and cached, and what kernels of several connectors call. None raises, none allocates.
+"""How Numba kernels are declared and cached, and kernels that several connectors call.
 
-Compiled code is cached in a folder named after the contents of the kernels' source files, below NUMBA_CACHE_DIR or
-`~/.cache/cdc/kernels`: Numba itself looks only at the file of the outermost function, and after an edit of an inner one
-the old code would live on. Where that cannot be written, as in a container of YARN, whose home is `/home/`, it is below
-the folder for temporary files, for this user alone; where that cannot be either, or not any more, each process compiles
-for itself. The folder is set while one of these functions is declared and only then, as the setting belongs to the
-whole process and other packages keep their own.
+The kernels here neither raise errors nor allocate memory.
+
+Compiled code is cached in a folder below NUMBA_CACHE_DIR or `~/.cache/cdc/kernels`, named after the contents of the
+kernels' source files. Numba itself checks only the file of the outermost function, so after an edit of an inner
+function it would keep using the old code. Where that folder cannot be written, as in a YARN container, whose home is
+`/home/`, a folder below the one for temporary files is used, for this user alone. Where that cannot be written either,
+or no longer, each process compiles for itself. Numba's setting is changed only while one of these functions is
+declared, because it belongs to the whole process and other packages keep their own.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ class Kernels:
 
     Args:
         folder: holds the package's source files.
-        name: begins the name of its cache folder.
+        name: the beginning of the name of its cache folder.
         called: folders of other packages whose kernels these call, and files whose constants they are compiled with;
-            the package of this class is always among them.
+            the package of this class is always included.
     """
 
     def __init__(self, folder: Path, name: str, *called: Path) -> None:
@@ -44,7 +46,7 @@ class Kernels:
         return self._declare(function, "never")
 
     def inlined(self, function: _Function) -> _Function:
-        """Declare one that becomes part of the kernels that call it: `@kernel.inlined`."""
+        """Declare a kernel that is inlined into the kernels that call it: `@kernel.inlined`."""
         return self._declare(function, "always")
 
     def _declare(self, function: _Function, inline: str) -> _Function:
@@ -63,13 +65,13 @@ class Kernels:
 
 
 def _sources(*places: Path) -> Iterator[Path]:
-    """Files, and the source files of folders; a folder that is named twice counts once."""
+    """Yield files, and the source files of folders. A place that is named twice counts once."""
     for place in dict.fromkeys(places):
         yield from (sorted(place.glob("*.py")) if place.is_dir() else [place])
 
 
 def _cache_folder(places: tuple[Path, ...], name: str) -> str | None:
-    """This version's folder, None where none can be written."""
+    """Return the cache folder for these sources; None where no folder can be written."""
     digest = hashlib.sha256()
     for source in _sources(*places):
         digest.update(source.name.encode())
@@ -84,12 +86,15 @@ def _cache_folder(places: tuple[Path, ...], name: str) -> str | None:
 
 
 def _chosen() -> Path:
-    """Where the environment wants it. Raises RuntimeError for a user without a home."""
+    """Return the configured folder. Raises RuntimeError for a user without a home."""
     return Path(os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "cdc" / "kernels")
 
 
 def _of_this_user() -> Path:
-    """A folder beside those of others, which hold code that would be run. Raises OSError when it is not this user's."""
+    """Return this user's folder among the temporary files. Raises OSError when it belongs to somebody else.
+
+    The code in it will be run, so nobody else may write there.
+    """
     folder = Path(tempfile.gettempdir()) / f"cdc-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()

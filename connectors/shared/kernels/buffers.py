@@ -1,4 +1,4 @@
-"""Where an Arrow column's values lie in memory: addresses for kernels. The array has to be kept alive by the caller."""
+"""Addresses of an Arrow column's buffers, for kernels. The caller has to keep the array alive."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from connectors.shared.kernels.text.utf8 import is_utf8
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Addresses of one array with its offset already applied; 0 where there is no such buffer.
+    """Addresses of one array's buffers, with its offset already applied. 0 means that there is no such buffer.
 
     Attributes:
-        values: first value; for strings and lists the place that offsets count from (items for lists).
-        validity: first byte of the validity bits, 0 when nothing is NULL; `validity_bit` is the first row's bit.
+        values: the first value; for strings and lists, the place that offsets count from (the items, for lists).
+        validity: first byte of the validity bits, 0 when nothing is NULL.
+        validity_bit: the first row's bit in them.
         offsets: the first row's int32 offset.
         bit: the first row's bit, for booleans.
         width: bytes of a value; 0 for booleans, -1 for strings and binary, -(item bytes + 1) for lists.
@@ -31,7 +32,7 @@ class Buffers:
 
 
 def buffers(array: pa.Array) -> Buffers:
-    """The buffers of an array of any type that a change block has; TypeError for others."""
+    """Return the buffers of an array of any type that change blocks have. Raises TypeError for other types."""
     kind, start = array.type, array.offset
     parts = array.buffers()
     validity = parts[0].address if parts[0] is not None and array.null_count else 0
@@ -51,7 +52,10 @@ def buffers(array: pa.Array) -> Buffers:
 
 
 def string_offsets(array: pa.Array) -> np.ndarray:
-    """int32[n + 1] of a string, binary or list array; one zero for an empty one without."""
+    """Return the offsets, int32[n + 1], of a string, binary or list array.
+
+    For an empty array without offsets, one zero.
+    """
     buffer = array.buffers()[1]
     if buffer is None or buffer.size == 0:
         return np.zeros(1, np.int32)
@@ -59,7 +63,7 @@ def string_offsets(array: pa.Array) -> np.ndarray:
 
 
 def too_long(array: pa.Array, limit: int) -> np.ndarray | None:
-    """bool[n] strings of more bytes than `limit`, None when there are none."""
+    """Return bool[n]: which strings have more bytes than `limit`. None when there are none."""
     lengths = np.diff(string_offsets(array))
     if len(lengths) == 0 or lengths.max() <= limit:
         return None
@@ -67,7 +71,10 @@ def too_long(array: pa.Array, limit: int) -> np.ndarray | None:
 
 
 def well_formed(text: pa.StringArray) -> bool:
-    """Whether all of it is UTF-8: servers keep halves of surrogate pairs, and characters that were cut."""
+    """Return whether the whole column is UTF-8.
+
+    Servers store unpaired surrogates and truncated characters.
+    """
     data = text.buffers()[2]
     if data is None or not data.size:
         return True
@@ -78,7 +85,7 @@ def well_formed(text: pa.StringArray) -> bool:
 
 
 def _values_are_text(text: pa.StringArray) -> bool:
-    """The same without what lies below NULLs."""
+    """Return whether all values are UTF-8, without the bytes under NULLs."""
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
@@ -94,7 +101,7 @@ def _address(buffer: pa.Buffer | None) -> int:
 
 
 def _offsets(buffer: pa.Buffer | None, start: int) -> int:
-    """An array of no rows may come without offsets; one zero is what it needs."""
+    """Return the address of the first offset. An array without rows may have no offsets; it then needs a zero."""
     if buffer is None or buffer.size == 0:
         return int(_NO_OFFSETS.ctypes.data)
     return int(buffer.address) + 4 * start

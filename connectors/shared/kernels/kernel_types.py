@@ -1,4 +1,4 @@
-"""Names for the values inside kernels. Numba gives them their types at the call, so to mypy they are `Any`."""
+"""Type names for the values inside kernels. Numba determines types at the call, so for mypy they are `Any`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Bytes: TypeAlias = Any
 """uint8[:], C-contiguous."""
 
 Ints: TypeAlias = Any
-"""An integer array; the docstring says of which width and shape."""
+"""An integer array; the docstring says which width and shape it has."""
 
 Bool: TypeAlias = Any
 """A truth value."""

@@ -1,7 +1,7 @@
-"""Loads, stores and copies at addresses, each one machine instruction.
+"""Loads, stores and copies at addresses; each is one machine instruction.
 
-The caller has checked that the bytes are there; `tests/.../mysql/rows/test_decoder_fuzz.py` runs the kernels between
-guard pages. Numbers are little-endian unless the name ends in b.
+The caller has checked that the bytes exist; `tests/.../mysql/rows/test_decoder_fuzz.py` runs the kernels between guard
+pages. Numbers are little-endian unless the name ends in b.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _storer(bits: int) -> Any:
 
 
 peek8, peek16, peek32, peek64 = _loader(8), _loader(16), _loader(32), _loader(64)
-"""peek(address): the number there as int64; not signed, except for eight bytes."""
+"""peek(address): the number there as int64, unsigned unless it has eight bytes."""
 peek16b, peek32b = _loader(16, big_endian=True), _loader(32, big_endian=True)
 signed8, signed16, signed32 = _loader(8, signed=True), _loader(16, signed=True), _loader(32, signed=True)
 """signed(address): the signed number there."""
@@ -87,12 +87,15 @@ def _mover(bits: int) -> Any:
 
 
 move32, move64 = _mover(256), _mover(512)
-"""move(to, source): copy so many bytes; cheaper than a copy of fewer bytes whose number is not known beforehand."""
+"""move(to, source): copy 32 or 64 bytes.
+
+Cheaper than copying fewer bytes when their number is known only at run time.
+"""
 
 
 @intrinsic
 def prefetch(typing: Any, address: Any) -> Any:
-    """prefetch(address): ask for a cache line that will be read soon. Harmless for any address."""
+    """prefetch(address): start loading a cache line that will be read soon. Harmless for any address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -118,7 +121,7 @@ def fill(typing: Any, address: Any, size: Any, value: Any) -> Any:
 
 @intrinsic
 def address(typing: Any, array: Any) -> Any:
-    """address(array): of the first element of a C-contiguous array, which the caller keeps alive."""
+    """address(array): the address of the first element of a C-contiguous array, which the caller keeps alive."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ptrtoint(context.make_array(signature.args[0])(context, builder, args[0]).data, _I64)
@@ -128,7 +131,7 @@ def address(typing: Any, array: Any) -> Any:
 
 @intrinsic
 def view(typing: Any, address: Any, size: Any) -> Any:
-    """view(address, size): those bytes as an array, for kernels that take arrays. Owns nothing."""
+    """view(address, size): these bytes as an array, for kernels that take arrays. The array owns nothing."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(_BYTES)(context, builder)
@@ -147,13 +150,13 @@ def view(typing: Any, address: Any, size: Any) -> Any:
 
 @kernel
 def peek24(at: Int) -> Int:
-    """Three bytes."""
+    """Return the number in three bytes."""
     return peek16(at) | peek8(at + 2) << 16
 
 
 @kernel
 def peek(at: Int, size: Int) -> Int:
-    """`size` (1..8) bytes; eight come back as a signed number."""
+    """Return the number in `size` (1..8) bytes; eight are read as a signed number."""
     if size == 1:
         return peek8(at)
     if size == 2:
@@ -170,7 +173,7 @@ def peek(at: Int, size: Int) -> Int:
 
 @kernel
 def peekb(at: Int, size: Int) -> Int:
-    """`size` (0..4) bytes, big-endian."""
+    """Return the big-endian number in `size` (0..4) bytes."""
     if size == 4:
         return peek32b(at)
     if size == 1:
@@ -184,7 +187,7 @@ def peekb(at: Int, size: Int) -> Int:
 
 @kernel
 def same_bytes(a: Int, b: Int, size: Int) -> bool:
-    """Whether two byte strings are equal."""
+    """Return whether two byte strings are equal."""
     i = np.int64(0)
     while size - i >= 8:
         if peek64(a + i) != peek64(b + i):

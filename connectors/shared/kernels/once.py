@@ -1,8 +1,8 @@
-"""Kernels are compiled once on a machine, however many processes need them at the same moment.
+"""Compiles each kernel once on a machine, however many processes need it at the same moment.
 
-Spark's workers and executors start together and come to the same kernels at once. Without this each would compile all
-of them, which takes a minute of every core. Who comes second waits, and loads what the first one has saved. What cannot
-be loaded or saved, as on a full disk, is compiled all the same.
+Spark's workers and executors start together and need the same kernels at once. Without this, each would compile all of
+them, which keeps every core busy for a minute. The second process waits and loads what the first one has saved. A
+kernel that cannot be loaded or saved, as on a full disk, is compiled by each process.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from numba.core.caching import NullCache
 from numba.core.compiler_lock import global_compiler_lock
 
 _DAMAGED = (EOFError, UnpicklingError)
-"""Raised at a file that a crash of the machine has cut off: Numba does not wait for the disk."""
+"""Raised when a file was truncated by a crash of the machine: Numba does not wait until its files are on disk."""
 
 _held: set[Path] = set()
-"""Locks of this process: a kernel that calls itself is compiled inside of its own compilation."""
+"""Locks that this process holds. A kernel that calls itself is compiled during its own compilation."""
 
 
 def compiled_once(dispatcher: Any, folder: str) -> None:
-    """Let a kernel be compiled under a lock of its own in its cache folder.
+    """Make a kernel compile under a lock of its own, in its cache folder.
 
-    A process that compiles waits for those of the kernels that it calls, never for one that calls it, so nobody waits
-    in a circle. Numba's own lock is taken first: threads of a process would, otherwise.
+    A process that compiles waits only for kernels that its kernel calls, never for one that calls it, so there is no
+    circular wait. Numba's own lock is taken first: otherwise the threads of one process could block each other.
     """
     place = Path(folder) / f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}.lock"
     compile_now: Callable[[Any], Any] = dispatcher.compile
@@ -42,7 +42,7 @@ def compiled_once(dispatcher: Any, folder: str) -> None:
 
 
 def _compiled(dispatcher: Any, compile_now: Callable[[Any], Any], signature: Any) -> Any:
-    """Loaded, or compiled and saved. What this process has compiled stays when it cannot be saved."""
+    """Load the kernel, or compile and save it. Code that cannot be saved is still used in this process."""
     try:
         try:
             return compile_now(signature)
@@ -56,7 +56,7 @@ def _compiled(dispatcher: Any, compile_now: Callable[[Any], Any], signature: Any
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Alone on this machine, as far as the folder can be written to and its file system has locks."""
+    """Hold a lock file on this machine. Does without where the folder is read-only or the file system has no locks."""
     file = None if place in _held else _taken(place)
     if file is None:
         yield
@@ -66,7 +66,7 @@ def _locked(place: Path) -> Iterator[None]:
         yield
     finally:
         _held.discard(place)
-        fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open, too
+        fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked in the meantime also has the file open
         os.close(file)
 
 

@@ -51,8 +51,7 @@ def stage(
     """Write the blocks to the task's file and sync it. Without rows no file is left.
 
     Holds at most about 64 MB of rows in memory. With `positions`, each row's position in the log is written to the
-    column
-    `POSITION`. Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"],
+    column `POSITION`. Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"],
     "others": 0}`; `others` is the number of images that are not inserts.
     """
     folder = batch_folder(directory, task.batch)

@@ -3,8 +3,7 @@
 For a row image with key k at position p: if k is in a chunk that was read at position h, the image is skipped when p <=
 h. If k is in a part of the table that is not read yet, the image is skipped, as the part will be read at a position
 after p. The before and after images of an update are judged separately, so one of them may remain: a delete or an
-insert.
-Skipped images stay in the stream LOG, because the sink's rows from before the snapshot need every change.
+insert. Skipped images stay in the stream LOG, because the sink's rows from before the snapshot need every change.
 """
 
 from __future__ import annotations

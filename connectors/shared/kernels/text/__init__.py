@@ -1,11 +1,11 @@
-"""Numba kernels that write numbers, dates and times as text, and judge text."""
+"""Numba kernels that write numbers, dates and times as text, and check text."""
 
 from pathlib import Path
 
 from connectors.shared.kernels import Kernels
 
 FOLDER = Path(__file__).parent
-"""Where the sources of these kernels are, for the packages whose kernels call them."""
+"""The folder of these kernels' sources, for packages whose kernels call them."""
 
 kernel = Kernels(FOLDER, "text")
 """Declares a kernel of this package."""

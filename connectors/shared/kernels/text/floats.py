@@ -1,9 +1,9 @@
 """Doubles and floats as the shortest decimal text that reads back as the same number.
 
 The digits come from Raffaello Giulietti's Schubfach ("The Schubfach way to render doubles", 2020): one table of powers
-of ten to 126 bits, of which floats need the upper half. Layout: plain digits from 0.00001 up to 16 places before the
-point (`0.001`, `1500`), else `d.ddde-N`; so no text is longer than 24 bytes. Infinity and not-a-number have no text
-that the servers read; the caller has found those before.
+of ten with 126 bits each, of which floats need the upper half. Layout: plain digits from 0.00001 up to 16 digits before
+the point (`0.001`, `1500`), otherwise `d.ddde-N`; so no text is longer than 24 bytes. The servers read no text for
+infinity and not-a-number; the caller handles those before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIXED_PLACES, _FIXED_ZEROS = 16, 4
 
 
 def _powers_of_ten() -> tuple[np.ndarray, np.ndarray]:
-    """High and low 63 bits of floor(10**k * 2**-r) + 1 for k in -292..324, r chosen so that it has 126 bits."""
+    """Return the high and low 63 bits of floor(10**k * 2**-r) + 1 for k in -292..324; r makes it 126 bits long."""
     high, low = [], []
     for k in range(_K_FIRST, _K_LAST + 1):
         r = ((k * 913_124_641_741) >> 38) - 125
@@ -41,7 +41,7 @@ _LOW31, _LOW32, _LOW63 = (np.uint64((1 << n) - 1) for n in (31, 32, 63))
 
 @kernel
 def _high_product(a: Word, b: Word) -> Word:
-    """Upper 64 bits of the 128-bit product."""
+    """Return the upper 64 bits of the 128-bit product."""
     a0, a1, b0, b1 = a & _LOW32, a >> _U32, b & _LOW32, b >> _U32
     middle = a1 * b0 + ((a0 * b0) >> _U32)
     other = a0 * b1 + (middle & _LOW32)
@@ -50,7 +50,10 @@ def _high_product(a: Word, b: Word) -> Word:
 
 @kernel
 def _round_to_odd(high: Word, low: Word, c: Word) -> Word:
-    """The product of a 126-bit power of ten and c, shifted down 127 bits; the last bit says whether bits were lost."""
+    """Return the product of a 126-bit power of ten and c, shifted right by 127 bits.
+
+    The last bit is set when bits were lost.
+    """
     z = ((high * c) >> _U1) + _high_product(low, c)
     w = _high_product(high, c) + (z >> _U63)
     return w | (((z & _LOW63) + _LOW63) >> _U63)
@@ -58,14 +61,17 @@ def _round_to_odd(high: Word, low: Word, c: Word) -> Word:
 
 @kernel
 def _round_to_odd_short(g: Word, c: Word) -> Word:
-    """Round to odd as `_round_to_odd` with a 63-bit power of ten, for floats."""
+    """Round to odd like `_round_to_odd`, with a 63-bit power of ten, for floats."""
     product = _high_product(g, c)
     return (product >> _U31) | (((product & _LOW31) + _LOW31) >> _U31)
 
 
 @kernel
 def _choose(vb: Word, vbl: Word, vbr: Word, k: Int) -> Pair:
-    """The shortest and nearest number within the rounding interval, from four times it and its ends."""
+    """Return the shortest number within the rounding interval, the nearest if there are several.
+
+    The arguments are four times the number and four times the ends of the interval.
+    """
     s = vb >> _U2
     if s >= _U10:
         tens = s // _U10
@@ -85,9 +91,9 @@ def _choose(vb: Word, vbl: Word, vbr: Word, k: Int) -> Pair:
 
 @kernel
 def shortest_digits(bits: Word) -> Pair:
-    """(digits, exponent) with digits * 10**exponent the shortest decimal that reads back as the positive finite double.
+    """Return (digits, exponent): digits * 10**exponent is the shortest decimal that reads back as this double.
 
-    `bits` is its uint64 pattern without the sign bit, not zero. The digits may end in zeros.
+    `bits` is the uint64 pattern of a positive finite double, not zero. The digits may end in zeros.
     """
     biased = np.int64(bits >> np.uint64(52))
     c = bits & np.uint64((1 << 52) - 1)
@@ -115,7 +121,7 @@ def shortest_digits(bits: Word) -> Pair:
 
 @kernel
 def _digits32(bits: Word) -> Pair:
-    """(digits, exponent) of a positive float given by its bits, not zero."""
+    """Return (digits, exponent) of the positive float with these bits, not zero."""
     biased = np.int64(bits >> np.uint64(23))
     c = bits & np.uint64((1 << 23) - 1)
     q = np.int64(-149)
@@ -142,7 +148,7 @@ def _digits32(bits: Word) -> Pair:
 
 @kernel
 def double_text(bits: Word, to: Int) -> Int:
-    """The finite double with these bits; returns the address after the text."""
+    """Write the finite double with these bits. Returns the address after the text."""
     if bits >> _U63 != _U0:
         poke8(to, 45)
         to += 1
@@ -156,7 +162,7 @@ def double_text(bits: Word, to: Int) -> Int:
 
 @kernel
 def float_text(bits: Word, to: Int) -> Int:
-    """The finite float with these 32 bits; returns the address after the text."""
+    """Write the finite float with these 32 bits. Returns the address after the text."""
     if bits >> _U31 != _U0:
         poke8(to, 45)
         to += 1
@@ -197,7 +203,7 @@ def _layout(digits: Word, exponent: Int, to: Int) -> Int:
 
 @kernel
 def _split(digits: Word, count: Int, point: Int, to: Int) -> Int:
-    """Digits with the point after `point` of them, 0 < point < count."""
+    """Write digits with the point after `point` of them, 0 < point < count."""
     unit = _U1
     for _ in range(count - point):
         unit *= _U10
@@ -209,7 +215,7 @@ def _split(digits: Word, count: Int, point: Int, to: Int) -> Int:
 
 @kernel
 def _scientific(digits: Word, count: Int, point: Int, to: Int) -> Int:
-    """`d.ddde-N`."""
+    """Write as `d.ddde-N`."""
     to = _split(digits, count, np.int64(1), to) if count > 1 else digits_text(digits, count, to)
     poke8(to, 101)
     return signed_text(point - 1, to + 1)

@@ -1,6 +1,6 @@
 """Integers and decimals as text at an address.
 
-Every writer returns the address after its text; the caller has made room for the longest.
+Every writer returns the address after its text; the caller has made room for the longest text.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from connectors.shared.kernels.memory import move, peek8, peek64, poke8, poke16
 from connectors.shared.kernels.text import kernel
 
 INTEGER_BYTES = 20
-"""The longest 64-bit integer, with or without a sign."""
+"""Length of the longest 64-bit integer, with or without a sign."""
 
 DECIMAL_BYTES = 96
-"""Room that `decimal_text` needs: 42 for sign, zero, point and 39 digits, and as much to work in."""
+"""Bytes that `decimal_text` needs: 42 for sign, zero, point and 39 digits, and as many again as working space."""
 
 _WIDE_DIGITS, _SCRATCH_OFFSET = 39, 48
 
@@ -30,7 +30,7 @@ _BILLION = np.uint64(1_000_000_000)
 
 @kernel
 def digits_of(value: Word) -> Int:
-    """Decimal digits of an unsigned number; zero has one."""
+    """Return the number of decimal digits of an unsigned number; zero has one."""
     count = 1
     while value >= np.uint64(10_000):
         value //= np.uint64(10_000)
@@ -46,7 +46,7 @@ def digits_of(value: Word) -> Int:
 
 @kernel
 def digits_text(value: Word, count: Int, to: Int) -> Int:
-    """The lowest `count` digits, with leading zeros."""
+    """Write the lowest `count` digits, with leading zeros."""
     at = to + count
     while at - to >= 2:
         rest = value // _U100
@@ -60,13 +60,13 @@ def digits_text(value: Word, count: Int, to: Int) -> Int:
 
 @kernel
 def unsigned_text(value: Word, to: Int) -> Int:
-    """An unsigned integer."""
+    """Write an unsigned integer."""
     return digits_text(value, digits_of(value), to)
 
 
 @kernel
 def signed_text(value: Int, to: Int) -> Int:
-    """A signed integer."""
+    """Write a signed integer."""
     if value >= 0:
         return unsigned_text(np.uint64(value), to)
     poke8(to, _MINUS)
@@ -75,7 +75,7 @@ def signed_text(value: Int, to: Int) -> Int:
 
 @kernel
 def decimal_text(at: Int, scale: Int, to: Int) -> Int:
-    """The 128-bit two's complement number at `at`, little-endian, with `scale` digits after the point."""
+    """Write the 128-bit number at `at` (little-endian two's complement) with `scale` digits after the point."""
     low, high = np.uint64(peek64(at)), peek64(at + 8)
     if high < 0:
         poke8(to, _MINUS)
@@ -95,7 +95,7 @@ def decimal_text(at: Int, scale: Int, to: Int) -> Int:
 
 @kernel
 def _wide_text(low: Word, high: Word, scale: Int, to: Int) -> Int:
-    """Decimal text as `decimal_text` for any magnitude; the digits are first written after the place of the text."""
+    """Write any number as `decimal_text` does. Its digits are first written after the place of the text."""
     digits = to + _SCRATCH_OFFSET
     _all_digits(low, high, digits)
     first = digits
@@ -113,7 +113,7 @@ def _wide_text(low: Word, high: Word, scale: Int, to: Int) -> Int:
 
 @kernel
 def _all_digits(low: Word, high: Word, to: Int) -> None:
-    """The 39 digits of a 128-bit number: groups of nine by long division of four 32-bit limbs."""
+    """Write the 39 digits of a 128-bit number, in groups of nine by long division of four 32-bit limbs."""
     l0, l1, l2, l3 = low & _LOW32, low >> _U32, high & _LOW32, high >> _U32
     end = to + _WIDE_DIGITS
     for _ in range(4):

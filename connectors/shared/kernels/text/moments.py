@@ -1,4 +1,7 @@
-"""Dates, timestamps and time spans as text at an address. The caller has made room and checked the years 0..9999."""
+"""Dates, timestamps and time spans as text at an address.
+
+The caller has made room and checked that years are 0..9999.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from connectors.shared.kernels.text.integers import digits_of, digits_text
 DATE_BYTES = 10
 MOMENT_BYTES = 26
 SPAN_BYTES = 24
-"""The longest span Arrow can hold in microseconds has ten digits of hours."""
+"""The longest span that Arrow can hold in microseconds: hours have ten digits."""
 
 _DAY_US = np.uint64(86_400_000_000)
 _SECOND_US = np.uint64(1_000_000)
@@ -21,20 +24,22 @@ _U1, _U2, _U4, _U5, _U9, _U10 = (np.uint64(n) for n in (1, 2, 4, 5, 9, 10))
 _U60, _U100, _U153, _U365, _U400 = (np.uint64(n) for n in (60, 100, 153, 365, 400))
 _ERA, _CENTURY, _LEAP_CYCLE = np.uint64(146_097), np.uint64(36_524), np.uint64(1460)
 _SHIFT_DAYS = 719_468 + 146_097
-"""Days from 1 March of the year -400 to 1970: divisions of unsigned numbers are the cheap ones."""
+"""Days from 1 March of the year -400 to 1970. Counting from there keeps numbers unsigned, and those divide faster."""
 _SHIFT_US = _SHIFT_DAYS * 86_400_000_000
 
 
 @kernel
 def date_text(days: Int, to: Int) -> Int:
-    """`yyyy-mm-dd` of days since 1970-01-01, by the Gregorian calendar also before it was made."""
+    """Write `yyyy-mm-dd` of days since 1970-01-01, in the Gregorian calendar also for dates before its introduction."""
     return _day_text(np.uint64(days + _SHIFT_DAYS), to)
 
 
 @kernel
 def _day_text(z: Word, to: Int) -> Int:
-    """`yyyy-mm-dd` of days since 1 March of the year -400: in eras of 400 years, with years that begin in March so that
-    a leap day is the last one."""
+    """Write `yyyy-mm-dd` of days since 1 March of the year -400.
+
+    Counts in eras of 400 years, with years that begin in March, so that a leap day is the last day of its year.
+    """
     era = z // _ERA
     doe = z - era * _ERA
     yoe = (doe - doe // _LEAP_CYCLE + doe // _CENTURY - doe // (_ERA - _U1)) // _U365
@@ -52,7 +57,7 @@ def _day_text(z: Word, to: Int) -> Int:
 
 @kernel
 def moment_text(us: Int, digits: Int, to: Int) -> Int:
-    """`yyyy-mm-dd hh:mm:ss[.ffffff]` of microseconds since 1970-01-01 with that many digits of the fraction."""
+    """Write `yyyy-mm-dd hh:mm:ss[.ffffff]` of microseconds since 1970-01-01, with `digits` fractional digits."""
     shifted = np.uint64(us + _SHIFT_US)
     days = shifted // _DAY_US
     to = _day_text(days, to)
@@ -62,7 +67,7 @@ def moment_text(us: Int, digits: Int, to: Int) -> Int:
 
 @kernel
 def span_text(us: Int, digits: Int, to: Int) -> Int:
-    """`[-]hh:mm:ss[.ffffff]` of a span in microseconds; hours have two digits or more."""
+    """Write `[-]hh:mm:ss[.ffffff]` of a span in microseconds; hours have two digits or more."""
     if us < 0:
         poke8(to, 45)
         to += 1

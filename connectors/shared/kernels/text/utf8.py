@@ -1,9 +1,10 @@
-"""Whether the values of a text column are well-formed UTF-8 (RFC 3629, table 3-7 of the Unicode Standard).
+"""Checks whether the values of a text column are well-formed UTF-8 (RFC 3629, table 3-7 of the Unicode Standard).
 
-A byte continues a character if and only if one of the three bytes before it asks for that. With the bytes that are
-never used, and the second bytes that E0, ED, F0 and F4 allow, that is all of UTF-8. Each byte is judged by itself, so
-the loop has no branches, and the bytes of a word and the words of a vector register are judged in one step: the time
-does not depend on the text. 57 bytes of German and French words take 6 ns, and 46 by Arrow's `validate`.
+A byte is a continuation byte if and only if one of the three bytes before it requires that. Together with the bytes
+that are never used, and the second bytes that E0, ED, F0 and F4 allow, these are all rules of UTF-8. Each byte is
+checked by itself, so the loop has no branches, and the bytes of a word and the words of a vector register are checked
+in one step: the time does not depend on the text. 57 bytes of German and French words take 6 ns, and 46 with Arrow's
+`validate`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _HIGH = np.uint64(0x8080_8080_8080_8080)
 _NIBBLE = np.uint64(0x0F0F_0F0F_0F0F_0F0F)
 _NOT_ZERO = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
 _FIVE_ON = np.uint64(0x7B7B_7B7B_7B7B_7B7B)
-"""Added to nibbles, these set the high bit of all but 0, and of 5 and more."""
+"""Added to nibbles, these set the high bit of all nibbles except 0, and of nibbles from 5 on."""
 _C0_C1 = np.uint64(0x1E1E_1E1E_1E1E_1E1E)
 _FOUR, _THIRTEEN = np.uint64(0x0404_0404_0404_0404), np.uint64(0x0D0D_0D0D_0D0D_0D0D)
 _1, _2, _3, _8, _16, _24, _40, _48, _56 = (np.uint64(bits) for bits in (1, 2, 3, 8, 16, 24, 40, 48, 56))
@@ -25,11 +26,11 @@ _1, _2, _3, _8, _16, _24, _40, _48, _56 = (np.uint64(bits) for bits in (1, 2, 3,
 
 @kernel
 def is_utf8(src: Bytes, offsets: Ints) -> Bool:
-    """Whether each value is well-formed.
+    """Return whether each value is well-formed.
 
     Args:
         src: the values' bytes.
-        offsets: int32[n + 1], where each value begins, and the end of the last.
+        offsets: int32[n + 1], the start of each value, and the end of the last.
     """
     first, end = np.int64(offsets[0]), np.int64(offsets[offsets.size - 1])
     begin = first + (-(np.int64(src.ctypes.data) + first) & 7)
@@ -51,7 +52,7 @@ def is_utf8(src: Bytes, offsets: Ints) -> Bool:
 
 @kernel
 def _begins_inside(src: Bytes, offsets: Ints, end: Int) -> Bool:
-    """Whether a value begins with a byte that continues a character."""
+    """Return whether a value begins with a continuation byte."""
     inside = False
     for row in range(offsets.size - 1):
         if offsets[row] < end:
@@ -61,7 +62,7 @@ def _begins_inside(src: Bytes, offsets: Ints, end: Int) -> Bool:
 
 @kernel
 def _words(before: Ints, words: Ints) -> tuple[Word, Word]:
-    """Bits where a byte of `words` is wrong after the three before it, and bits of bytes that are not ASCII."""
+    """Return bits where a byte of `words` is wrong after the three before it, and bits of bytes that are not ASCII."""
     wrong, high = np.uint64(0), np.uint64(0)
     for k in range(words.size):
         byte, previous = words[k], before[k]
@@ -86,7 +87,7 @@ def _words(before: Ints, words: Ints) -> tuple[Word, Word]:
 
 @kernel
 def _edges(src: Bytes, start: Int, stop: Int, first: Int, end: Int) -> tuple[Bool, Bool]:
-    """The same for the bytes from `start` to `stop`, one by one; outside of `first` to `end` there are zeros."""
+    """Check the bytes from `start` to `stop` one by one; bytes outside `first` to `end` count as zeros."""
     wrong, high = False, False
     for i in range(start, stop):
         byte, one = _byte(src, i, first, end), _byte(src, i - 1, first, end)
