@@ -41,11 +41,11 @@ class DuckDbDialect(Dialect[str]):
         return text_literal(text)
 
     def table_name(self, table: TableId) -> str:
-        """The full name, including the catalog."""
+        """Return the full name, including the catalog."""
         return self.names.table(table)
 
     def copy_of(self, table: TableId) -> TableId:
-        """The same name for every table, as it does not outlive its transaction."""
+        """Return the same name for every table, as it does not outlive its transaction."""
         return TableId(table.database, f"{RESERVED_PREFIX}rebuild")
 
     def check_table(self, table: TableId) -> None:
@@ -63,15 +63,15 @@ class DuckDbDialect(Dialect[str]):
     # types
 
     def column_type(self, data_type: DataType, *, key: bool) -> str:
-        """The type in DuckDB's own spelling."""
+        """Return the type in DuckDB's own spelling."""
         return duckdb_type(data_type)
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
-        """Whether the column stores every value unchanged."""
+        """Return whether the column stores every value unchanged."""
         return holds(actual, duckdb_type(data_type))
 
     def data_type(self, actual: str) -> DataType:
-        """The nearest type of this tool."""
+        """Return the nearest type of this tool."""
         return data_type(actual)
 
     def is_text(self, actual: str) -> bool:
@@ -94,16 +94,16 @@ class DuckDbDialect(Dialect[str]):
         return any(table.in_key(column.name) for column in table.columns[place:])
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[str]:
-        """A new table; without the key if DuckDB cannot index one of its columns."""
+        """Return a new table; without the key if DuckDB cannot index one of its columns."""
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)
         return self.with_key(ActualTable(table, columns, (), schema.comment), schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
-        """A column without NOT NULL and default."""
+        """Return a column without NOT NULL and default."""
         return ActualColumn(column.name, duckdb_type(column.type), comment=column.comment)
 
     def added_column(self, column: Column) -> ActualColumn[str]:
-        """A column whose default fills the existing rows."""
+        """Return a column whose default fills the existing rows."""
         return replace(self.new_column(column, key=False), default=default_literal(column))
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> ActualTable[str]:
@@ -112,7 +112,7 @@ class DuckDbDialect(Dialect[str]):
         return replace(table, key=key if all(can_be_key(types[part.casefold()]) for part in key) else ())
 
     def schema(self, table: ActualTable[str]) -> TableSchema:
-        """The table's schema; key columns are not nullable."""
+        """Return the table's schema; key columns are not nullable."""
         found = super().schema(table)
         columns = (replace(column, nullable=not table.in_key(column.name)) for column in found.columns)
         return replace(found, columns=tuple(columns))
@@ -123,17 +123,17 @@ class DuckDbDialect(Dialect[str]):
         return text or super().cast(old, new)
 
     def loose_cast(self, old: ActualColumn[str], new: ActualColumn[str]) -> str:
-        """The value as DuckDB itself converts it."""
+        """Return the value as DuckDB itself converts it."""
         return f"TRY_CAST({quoted(old.name)} AS {new.type})"
 
     # statements
 
     def create_database(self, database: str) -> str:
-        """A schema of the file."""
+        """Return the statement that creates a schema in the file."""
         return f"CREATE SCHEMA {self.names.schema(database)}"
 
     def create_table(self, table: ActualTable[str]) -> Sequence[str]:
-        """CREATE TABLE, followed by one statement per comment."""
+        """Return CREATE TABLE, followed by one statement per comment."""
         parts = [f"{quoted(column.name)} {column.type}" for column in table.columns]
         if table.key:
             parts.append(f"PRIMARY KEY ({', '.join(quoted(part) for part in table.key)})")

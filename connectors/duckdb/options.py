@@ -38,7 +38,7 @@ class DuckDbSinkOptions(SinkOptions):
     )
 
     def places(self) -> tuple[str, ...]:
-        """The file."""
+        """Return the file."""
         return (self.path,)
 
     def problems(self) -> Iterator[Remark]:

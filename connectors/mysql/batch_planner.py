@@ -69,7 +69,7 @@ class BatchPlanner:
                 raise self._no_progress(start)
 
     def _no_progress(self, start: MySqlOffset) -> SourceError:
-        """The error for a bounded run whose tables cannot finish their snapshot."""
+        """Return the error for a bounded run whose tables cannot finish their snapshot."""
         if blocked := self._parts.coordinator.blocked:
             return SourceError(
                 "tables cannot be copied: they are other tables on the server than in its log",
@@ -83,7 +83,7 @@ class BatchPlanner:
         )
 
     def _try_next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
-        """One attempt of `next`.
+        """Make one attempt of `next`.
 
         While tables are copied, a bounded run reads the log without an end: the end is the position of the last chunk
         read.
@@ -106,7 +106,7 @@ class BatchPlanner:
         return snapshot.plan(start, end, limits, wait_s)
 
     def _is_lost(self, at: MySqlOffset) -> bool:
-        """Whether a task found its part of the log purged and no jump up to `at` has handled that."""
+        """Return whether a task found its part of the log purged and no jump up to `at` has handled that."""
         entries = LostNote(self._store).entries()
         return entries is not None and not self._parts.coordinator.skips_lost_log(entries, at)
 

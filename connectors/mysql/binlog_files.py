@@ -96,7 +96,7 @@ class BinlogFilesSource(Source):
         return sequence_text(sequence)
 
     def lag(self) -> Lag | None:
-        """Notices caused by statements in the files; no figures."""
+        """Return notices caused by statements in the files; no figures."""
         return Lag.with_notices(self._planner.notices) if self._planner.notices else None
 
     def warm(self) -> None:

@@ -97,11 +97,11 @@ class LogOptions(SourceOptions):
         return ", ".join(filter(None, (self.tables_exclude, _TABLES_OF_SYSTEM, tools)))
 
     def captures(self) -> TablePattern:
-        """The pattern of the tables to capture, ignoring case."""
+        """Return the pattern of the tables to capture, ignoring case."""
         return TablePattern(self.tables, self.excluded)
 
     def fixed(self) -> Mapping[str, str]:
-        """The options that set column types and therefore cannot change during the life of a pipeline."""
+        """Return the options that set column types and therefore cannot change during the life of a pipeline."""
         return {"treat-tinyint1-as-boolean.enabled": str(self.tinyint1_as_boolean).lower()}
 
     @property
@@ -119,11 +119,11 @@ class LogOptions(SourceOptions):
         return True
 
     def copies_new(self, table: TableId) -> bool:
-        """Whether the rows that a table has when its capture begins are copied."""
+        """Return whether the rows that a table has when its capture begins are copied."""
         return False
 
     def copies_uncertain(self, table: TableId) -> bool:
-        """Whether a table is re-snapshotted when the log does not show the effect of a schema change on its rows."""
+        """Return whether a table is re-snapshotted when the log does not show how a schema change affects its rows."""
         return False
 
     def problems(self) -> Iterator[Remark]:

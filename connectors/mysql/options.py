@@ -212,12 +212,12 @@ class MySqlSourceOptions(SnapshotOptions):
         return None if self.server_id is None else _server_ids(self.server_id)
 
     def copied_at_first(self, table: TableId) -> bool:
-        """Whether the rows that a table has at the start are copied."""
+        """Return whether the rows that a table has at the start are copied."""
         default = "initial" if self.startup_mode in ("initial", "snapshot") else "latest-offset"
         return (self.table_mode(table) or default) == "initial"
 
     def copied_when_added(self, table: TableId) -> bool:
-        """Whether the rows of a newly matching table are copied.
+        """Return whether the rows of a newly matching table are copied.
 
         True also in mode `earliest-offset`, where the log alone supplies the other tables.
         """
@@ -254,7 +254,7 @@ class MySqlSourceOptions(SnapshotOptions):
                 yield Remark("metadata.list", f"no metadata named {name!r}", f"known: {', '.join(_METADATA)}")
 
     def metadata_names(self) -> tuple[str, ...]:
-        """The names of `metadata.list`."""
+        """Return the names of `metadata.list`."""
         return tuple(name.strip() for name in (self.metadata_list or "").split(",") if name.strip())
 
     def warnings(self) -> Iterator[Remark]:

@@ -107,7 +107,7 @@ class Parts:
         return DriverSide(self.context.store)
 
     def lag(self) -> Lag | None:
-        """Bytes read ahead, and notices of the log reader and the chunk planner."""
+        """Return bytes read ahead, and notices of the log reader and the chunk planner."""
         lag = self.tail.lag() if "tail" in self.__dict__ else None
         if lag is None:
             return Lag.with_notices(self.notices) if self.notices else None

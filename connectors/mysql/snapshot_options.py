@@ -177,16 +177,16 @@ class SnapshotOptions(LogOptions):
     )
 
     def chunk_key_column(self, table: TableId) -> str | None:
-        """The split column configured for this table; None to choose one automatically."""
+        """Return the split column configured for this table; None to choose one automatically."""
         chosen = _key_columns(self.chunk_key or "")
         return next((column for pattern, column in chosen if self._matches(pattern, table)), None)
 
     def snapshot_filter(self, table: TableId) -> str | None:
-        """The condition for this table's rows; None to copy all rows."""
+        """Return the condition for this table's rows; None to copy all rows."""
         return self._of(self.snapshot_filters, table)
 
     def table_mode(self, table: TableId) -> TableMode | None:
-        """The startup mode of this table if it differs from the pipeline's."""
+        """Return the startup mode of this table if it differs from the pipeline's."""
         mode = self._of(self.table_modes, table)
         return None if mode is None else "latest-offset" if mode == "latest-offset" else "initial"
 

@@ -85,7 +85,7 @@ class MySqlSource(Source):
         self._planner.stop_at_current()
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """The splits of a batch: ranges of the log first, then chunks."""
+        """Return the splits of a batch: ranges of the log first, then chunks."""
         return self._planner.splits(MySqlOffset.from_json(start), MySqlOffset.from_json(end), parallelism)
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
@@ -110,7 +110,7 @@ class MySqlSource(Source):
         self._parts.driver.store_reports(reports)
 
     def widened(self, split: Split, reports: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        """Reports that place the chunks of the split at the end of the batch; no attempt reads them before it."""
+        """Return reports that place the split's chunks at the end of the batch; no attempt reads them before it."""
         return self._parts.driver.widened(split, reports)
 
     def progress(self) -> Sequence[TableProgress]:
@@ -122,7 +122,7 @@ class MySqlSource(Source):
         self._planner.commit(MySqlOffset.from_json(end))
 
     def lag(self) -> Lag | None:
-        """Bytes read ahead, and notices of the log reader and the chunk planner."""
+        """Return bytes read ahead, and notices of the log reader and the chunk planner."""
         return self._parts.lag()
 
     def captures(self, table: TableId) -> bool:
@@ -141,7 +141,7 @@ class MySqlSource(Source):
         self._parts.tail.ordered = frozenset(orders)
 
     def current_tables(self) -> CurrentTables:
-        """A reader of the captured tables as they are now, independent of the pipeline."""
+        """Return a reader of the captured tables as they are now, independent of the pipeline."""
         from connectors.mysql.snapshot.read.now import CurrentServerTables
 
         return CurrentServerTables(self._parts.options, self._parts.streams, [each.table for each in self.progress()])

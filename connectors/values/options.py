@@ -34,7 +34,7 @@ class ValuesSourceOptions(SourceOptions):
     )
 
     def metadata_names(self) -> tuple[str, ...]:
-        """The names of `metadata.list`."""
+        """Return the names of `metadata.list`."""
         return tuple(name.strip() for name in (self.metadata_list or "").split(",") if name.strip())
 
     def problems(self) -> Iterator[Remark]:

@@ -25,7 +25,7 @@ QUIET_S = 10.0
 """Interval at which transactions without captured tables advance the offset, instead of making empty batches."""
 
 SILENCE_S = 30.0
-"""Silence, but for heartbeats, after which the server is asked where its log ends."""
+"""How long only heartbeats may arrive before the server is asked where its log ends."""
 
 
 class Follower(threading.Thread):
@@ -203,8 +203,11 @@ class Follower(threading.Thread):
             stream.close()
 
     def _receive(self, stream: BinlogStream) -> ReceiveBuffer | None:
-        """The next events. What cannot be read is asked for once more: it may have been damaged on its way, and a log
-        that was reset meanwhile is known when it is opened again. Raises as BinlogStream.read."""
+        """Return the next events. Raises the same errors as BinlogStream.read.
+
+        Events that cannot be read are requested once more: they may have been damaged on the way. Opening the log again
+        also shows whether it was reset in the meantime.
+        """
         try:
             return stream.read(READ_S)
         except CorruptLog as error:

@@ -33,7 +33,7 @@ class ServerLogEnd:
     files: tuple[BinlogFile, ...] = ()
 
     def bytes_behind(self, here: LogPosition) -> int:
-        """Bytes of the log from `here` to the end."""
+        """Return the bytes of the log from `here` to the end."""
         if here >= self.at:  # the log has grown since, perhaps into a new file
             return 0
         first, last = file_number(here.file), file_number(self.at.file)
@@ -73,7 +73,7 @@ class LogEnd:
         self._next_s = self._clock() + ASK_S
 
     def is_elsewhere(self, here: LogPosition) -> bool:
-        """Whether the log ends elsewhere than at `here`; False when the server does not answer."""
+        """Return whether the log ends elsewhere than at `here`; False when the server does not answer."""
         try:
             with self._session() as connection:
                 file, position, _ = end_of_log(connection)

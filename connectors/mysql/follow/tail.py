@@ -155,7 +155,7 @@ class Tail:
             self.until = position
 
     def lag(self) -> Lag | None:
-        """The distance from the last planned batch to the end of the log, and what the follower is waiting for.
+        """Return the distance from the last planned batch to the end of the log, and what the follower is waiting for.
 
         Log without captured tables does not count, as nothing of it must be delivered. None while only such log was
         read and the end of the log is unknown.
@@ -186,7 +186,7 @@ class Tail:
         return Lag(0, self._note) if self._note else None
 
     def _lag_beside(self) -> Lag | None:
-        """The lag of a run without a reader of its own, by the last known end of the server's log."""
+        """Return the lag of a run without a reader of its own, by the last known end of the server's log."""
         end, at = self._end.found, self._at
         if self._siblings is not None and self._siblings.clear:
             return Lag(0, transactions=0)

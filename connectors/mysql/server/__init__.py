@@ -1,1 +1,1 @@
-"""A running MySQL or MariaDB server: connections, checks, positions, GTIDs, table definitions."""
+"""Talks to a running MySQL or MariaDB server: connections, checks, positions, GTIDs, table definitions."""

@@ -62,7 +62,7 @@ class ConnectionOptions:
 
     @classmethod
     def of(cls, options: MySqlSourceOptions) -> ConnectionOptions:
-        """The connection described by the pipeline file."""
+        """Return the connection described by the pipeline file."""
         return cls(
             hostname=options.hostname,
             port=options.port,

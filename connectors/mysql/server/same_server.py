@@ -80,10 +80,11 @@ def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPositio
 def check_same_history(
     connection: MySqlConnection, info: ServerInfo, file: str, position: int, done: str | None
 ) -> SourceUnavailable | None:
-    """Raises SourceError when a MariaDB server had other transactions at that place of its log than were read there.
+    """Raise SourceError when a MariaDB server had other transactions at that position than were read there.
 
-    Servers of MariaDB have no name of their own but a number, which many leave at 1: another one passes for the same.
-    Of a server that cannot tell, the error is returned: that the log was reset, which is asked next, says more.
+    MariaDB servers have no unique name, only a number, which is often left at 1, so another server looks like the same
+    one. When the server cannot answer, its error is returned instead of raised: the caller checks next whether the log
+    was reset, which explains more.
     """
     if not info.mariadb or done is None:
         return None

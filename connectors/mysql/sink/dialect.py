@@ -130,26 +130,26 @@ class ServerDialect(Dialect[ServerType]):
     # types
 
     def column_type(self, data_type: DataType, *, key: bool) -> ServerType:
-        """The type of a column, for any source."""
+        """Return the type of a column, for any source."""
         return server_type(data_type, key_parts=int(key), flavor=self.flavor)
 
     def holds(self, actual: ServerType, data_type: DataType, *, key: bool) -> bool:
-        """Whether the column stores every value unchanged."""
+        """Return whether the column stores every value unchanged."""
         return holds(actual, data_type) or (key and is_key_type(actual, data_type))
 
     def data_type(self, actual: ServerType) -> DataType:
-        """The column's type of this tool."""
+        """Return the column's type of this tool."""
         return actual.data_type
 
     def stays(self, actual: ServerType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Whether the column keeps its type: it has the new one in any collation, or holds it as text of a long row."""
+        """Return whether the column keeps its type: it has the new one in any collation, or is text of a long row."""
         alike = old is not None and (old == new or (not key and stays_outside(actual, (old.kind, new.kind))))
         if alike and holds(actual, new):
             return True
         return actual.text == self.column_type(new, key=key).text or (key and is_key_type(actual, new))
 
     def respelled(self, actual: ServerType, column: Column, *, key: bool) -> ServerType | None:
-        """A wider type for further values of the source's type: labels of an ENUM, longer texts, larger numbers."""
+        """Return a wider type for more values of the source's type: ENUM labels, longer texts, larger numbers."""
         found = respelled(actual, column_type(column, key_parts=int(key), flavor=self.flavor))
         return None if found is None else self.altered_type(actual, found)
 
@@ -160,7 +160,7 @@ class ServerDialect(Dialect[ServerType]):
     def modifies_in_place(
         self, table: ActualTable[ServerType], column: ActualColumn[ServerType], new: ServerType
     ) -> bool:
-        """Whether MODIFY can make the change; not for bits to bytes, as it would write the digits of their number."""
+        """Return whether MODIFY can make the change; not for bits to bytes, as it would write a number's digits."""
         return not _bits_to_bytes(column.type, new)
 
     def cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType], before: DataType | None = None) -> str:
@@ -177,14 +177,14 @@ class ServerDialect(Dialect[ServerType]):
     # tables
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[ServerType]:
-        """A new table; with the key if the server can index it whole."""
+        """Return a new table; with the key if the server can index it whole."""
         columns = tuple(self._new_column(column, schema) for column in schema.columns)
         free = [column for column in columns if column.name not in schema.primary_key]
         keyed = ServerTable(table, self._short(columns, free), schema.primary_key, schema.comment)
         return self.with_key(keyed, schema.primary_key)
 
     def _new_column(self, column: Column, schema: TableSchema) -> ActualColumn[ServerType]:
-        """A column of a new table; a text or bytes of any length shares the room of the key with the other parts."""
+        """Return a column of a new table; a key column of unlimited length shares the key's room with the others."""
         key = column.name in schema.primary_key
         new = self.new_column(column, key=key)
         if not key or column.type.kind not in (Kind.STRING, Kind.JSON, Kind.BYTES):
@@ -192,7 +192,7 @@ class ServerDialect(Dialect[ServerType]):
         return replace(new, type=self._keyed(column, len(schema.primary_key)))
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[ServerType]:
-        """The column in the source's type. Only key columns are NOT NULL: the source may drop other constraints."""
+        """Return the column in the source's type. Only key columns are NOT NULL: the source may drop other ones."""
         found = column_type(column, key_parts=0, flavor=self.flavor)
         found = self._keyed(column, 1) if key else self._labelled(found)
         return ActualColumn(column.name, found, not key, column.default, column.comment)
@@ -317,7 +317,7 @@ class ServerDialect(Dialect[ServerType]):
         return TableId(table.database, f"{self.copy_of(table).table}_old")
 
     def copy_of(self, table: TableId) -> TableId:
-        """A name of limited length, however long the table's is."""
+        """Return a name of limited length, however long the table's is."""
         digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
         return TableId(table.database, f"cdc_rebuild_{digest}")
 

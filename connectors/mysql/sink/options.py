@@ -107,7 +107,7 @@ class ServerSinkOptions(SinkOptions):
         return self.tls_mode or ("preferred" if is_loopback(self.address[0]) else "verify-identity")
 
     def places(self) -> tuple[str, ...]:
-        """The server."""
+        """Return the server."""
         host, port = self.address
         return (f"{host}:{port}",)
 

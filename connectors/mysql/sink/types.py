@@ -147,7 +147,7 @@ def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql
 
 
 def _sized(kind: Kind, length: int | None) -> str:
-    """A type with its length, or the next larger type that has room for it."""
+    """Return a type with its length, or the next larger type that has room for it."""
     if kind in _LARGER:
         longest, larger = _LARGER[kind]
         if length is None and kind in (Kind.VARCHAR, Kind.VARBINARY):

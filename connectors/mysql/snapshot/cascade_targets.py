@@ -93,7 +93,7 @@ def followed(links: Iterable[Link], entries: Iterable[SchemaEntry]) -> list[Link
 
 
 def _names(table: TableId, rename: RenameTable) -> tuple[TableId, ...]:
-    """The table's names before and after a rename.
+    """Return the table's names before and after a rename.
 
     If one MariaDB ALTER TABLE adds a key of a table to itself and renames the table, the key still refers to the old
     name.

@@ -48,25 +48,25 @@ class LakeRules(TableRules[str]):
         return replace(self, change_properties=change.options, change_partitions=change.partition_keys)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
-        """A column without NOT NULL and default."""
+        """Return a column without NOT NULL and default."""
         return ActualColumn(column.name, self.column_type(column.type, key=key), comment=column.comment)
 
     def added_column(self, column: Column) -> ActualColumn[str]:
-        """A column with the default of existing rows."""
+        """Return a column with the default of existing rows."""
         return replace(self.new_column(column, key=False), default=stored_default(column))
 
     def schema(self, table: ActualTable[str]) -> TableSchema:
-        """The table's schema; key columns are not nullable."""
+        """Return the table's schema; key columns are not nullable."""
         found = super().schema(table)
         columns = (replace(column, nullable=not table.in_key(column.name)) for column in found.columns)
         return replace(found, columns=tuple(columns))
 
     def new_properties(self) -> dict[str, str]:
-        """The properties of the table being created."""
+        """Return the properties of the table being created."""
         return {**self.properties, **dict(self.change_properties)}
 
     def new_partition(self, table: TableId) -> tuple[str, ...]:
-        """The partition columns, or fields, of the table being created."""
+        """Return the partition columns, or fields, of the table being created."""
         return self.change_partitions or self.partitions.get(TableId.parse(str(table)), ())  # parsed like the option
 
 

@@ -1,1 +1,1 @@
-"""Rows of a batch in files of the state directory, for sinks whose driver writes a batch in one transaction."""
+"""Stores the rows of a batch in files of the state directory, for sinks that write a batch in one transaction."""

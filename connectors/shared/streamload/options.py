@@ -238,7 +238,7 @@ class LoadSinkOptions(SinkOptions):
         return self if self.time_zone is not None else self.model_copy(update={"time_zone": zone})
 
     def fixed(self) -> Mapping[str, str]:
-        """The time zone of written values."""
+        """Return the time zone of written values."""
         return {"sink.time-zone": self.zone}
 
     @abstractmethod

@@ -34,11 +34,11 @@ class TableDialect(Dialect[SqlType]):
             raise ChangeRefused(reason, where=str(table), hint="name the column otherwise with a projection")
 
     def is_text(self, actual: SqlType) -> bool:
-        """Whether the type is CHAR, VARCHAR or STRING."""
+        """Return whether the type is CHAR, VARCHAR or STRING."""
         return actual.is_text
 
     def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Whether the column keeps its type: it holds the new values and was not created for the old type."""
+        """Return whether the column keeps its type: it holds the new values and was not created for the old type."""
         sql = self.column_type(new, key=key)
         if not self.holds(actual, new, key=key):
             return False
@@ -49,7 +49,7 @@ class TableDialect(Dialect[SqlType]):
         return old is not None and actual != self.column_type(old, key=key)
 
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[SqlType]:
-        """A new table, with columns in an order that the server accepts."""
+        """Return a new table, with columns in an order that the server accepts."""
         columns = tuple(
             self.new_column(column, key=any(same(part, column.name) for part in schema.primary_key))
             for column in schema.columns

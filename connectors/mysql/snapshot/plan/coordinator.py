@@ -66,7 +66,7 @@ class Coordinator:
         return sorted(self._next.blocked)
 
     def unfinished(self, start: MySqlOffset) -> list[TableId]:
-        """Tables still being copied."""
+        """Return the tables still being copied."""
         return sorted(self._plan.copies(start.chunks))
 
     def begin(self, tables: Iterable[TableId]) -> None:
@@ -112,7 +112,7 @@ class Coordinator:
             self._opened = True
 
     def is_unfinished(self, start: MySqlOffset) -> bool:
-        """Whether tables are still being copied or waiting for it: the log alone does not make the sink consistent."""
+        """Return whether tables are being or yet to be copied: the log alone does not make the sink consistent."""
         return bool(self.unfinished(start)) or bool(self._new_requests(start))
 
     def position_to_reach(self, start: MySqlOffset) -> LogPosition | None:
@@ -125,7 +125,7 @@ class Coordinator:
         return LogPosition(highest.file, highest.position)
 
     def ready(self, start: MySqlOffset) -> bool:
-        """Whether `plan` can add to a batch at once."""
+        """Return whether `plan` can add to a batch at once."""
         if self._is_whole(start) or self._new_requests(start):
             return True
         if self._next.started:
@@ -181,14 +181,14 @@ class Coordinator:
         return [*map(self._requests.get, sorted(due)), *able]
 
     def _redefined(self, start: MySqlOffset, end: MySqlOffset) -> bool:
-        """Whether the batch redefines a table being copied: chunks found earlier may name columns it no longer has."""
+        """Return whether the batch redefines a table being copied: earlier chunks may name columns it no longer has."""
         if start.schemas == end.schemas:
             return False
         before, after = self._history.tables(start.schemas), self._history.tables(end.schemas)
         return any(before.get(table) != after.get(table) for table in self._plan.copies(start.chunks))
 
     def _is_whole(self, start: MySqlOffset) -> bool:
-        """Whether a snapshot is finished."""
+        """Return whether a snapshot is finished."""
         before, marks, here = start.chunks, self._marks.refresh(), start.sequence
         return any(copy.is_finished(before, marks, here) for copy in self._plan.copies(before).values())
 

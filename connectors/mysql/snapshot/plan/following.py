@@ -137,7 +137,7 @@ class Following:
             self._entries.append(copy.restarted(table))
 
     def _begin_for(self, table: MySqlTable, why: Uncertain) -> Begin:
-        """The begin entry of an uncertain table.
+        """Return the begin entry of an uncertain table.
 
         A restarted snapshot may not claim certain keys, as it may have been for them.
         """

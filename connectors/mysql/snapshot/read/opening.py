@@ -108,7 +108,7 @@ class ViewOpener:
         )
 
     def where(self, sessions: ChunkSessions) -> str:
-        """The table and the server that is asked, for errors."""
+        """Return the table and the server that is asked, for errors."""
         return f"{self.table.id} on {where_of(sessions.side)}"
 
     def position(self, view: View) -> LogPosition:
