@@ -272,7 +272,9 @@ def _keeps(change: AddColumn | AlterColumnType, there: Column, wide: Column) -> 
 def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
     match change:
         case AddColumn(column=column):
-            return Outcome(_add_or_widen(change, sink, column))
+            there = find(sink, column.name)
+            kept = "" if there is None else f"{described(change)}: existing rows keep what they have in {there.name}"
+            return Outcome(_add_or_widen(change, sink, column), kept)
         case AlterColumnType(column=column):
             there = find(sink, column.name)
             if there is None:

@@ -96,6 +96,8 @@ def test_lenient_keeps_a_dropped_column_nullable() -> None:
     assert done("lenient", DROP) == ()
     required = TableSchema((ID, NAME, Column("age", INT, nullable=False)), ("id",))
     assert done("lenient", DROP, required) == (AlterColumnType(T, AGE, required.columns[2]),)
+    again = behave(Policy(Behavior.LENIENT), AddColumn(T, AGE), MEMBERS, MEMBERS)
+    assert (again.changes, again.held) == ((), "add.column age INT: existing rows keep what they have in age")
 
 
 def test_lenient_empties_and_drops_no_table_but_when_nothing_is_excluded() -> None:
