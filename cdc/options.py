@@ -311,13 +311,13 @@ class SourceOptions(Options):
         64 << 20,
         alias="max-batch-bytes",
         gt=0,
-        description="How much of the log one batch may hold. A single larger transaction still is one batch.",
+        description="Maximum size of the log in one batch. A larger transaction is still one batch.",
     )
     max_batch_rows: int = Field(
         1_000_000,
         alias="max-batch-rows",
         ge=1,
-        description="How many rows one batch may hold, roughly. A single larger transaction still is one batch.",
+        description="Approximate maximum number of rows in one batch. A larger transaction is still one batch.",
     )
 
     def metadata_names(self) -> tuple[str, ...]:
@@ -347,8 +347,8 @@ class SinkOptions(Options):
     include_schema_changes: list[str] | None = Field(
         None,
         alias="include.schema.changes",
-        description="Schema changes to carry out: names such as `add.column`, or parts of names such as `add` or "
-        "`column`. Default: all. `create.table` always counts, unless it is excluded.",
+        description="Schema changes to apply: names such as `add.column`, or parts of names such as `add` or "
+        "`column`. Default: all. `create.table` is always included, unless it is excluded.",
     )
     exclude_schema_changes: list[str] | None = Field(
         None,
@@ -360,8 +360,8 @@ class SinkOptions(Options):
     expansion: Annotated[Literal["off", "try_expand", "expand"], AnyCase] | None = Field(
         None,
         alias="existing-table.schema-expansion.mode",
-        description="Without effect: a table that is there gets the columns that it lacks, and a narrower column stops "
-        "the run. What Flink CDC does with `check`, which is refused here, `cdc plan` does.",
+        description="Without effect: missing columns are added to an existing table, and a narrower column stops "
+        "the run. Flink CDC's `check` is refused; use `cdc plan` instead.",
     )
 
     def metadata(self) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
 ENVIRONMENT = dict.fromkeys(
-    ("MYSQL_PASSWORD", "DORIS_PASSWORD", "STARROCKS_PASSWORD", "S3_KEY", "S3_SECRET"),
+    ("MYSQL_PASSWORD", "SINK_PASSWORD", "DORIS_PASSWORD", "STARROCKS_PASSWORD", "S3_KEY", "S3_SECRET"),
     "secret",
 )
 ENVIRONMENT |= {"HASH_KEY": "sixteen characters, or more", "MODEL_KEY": "secret"}

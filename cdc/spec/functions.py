@@ -25,7 +25,7 @@ class FunctionBlock(Block):
         "python-executable": "functions run in the Python that runs the pipeline",
     }
 
-    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name in expressions, in any case.")
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name in expressions, case-insensitive.")
     python_code: str | None = Field(
         None, alias="python-code", description="Python source with one top-level function `eval`, annotated with types."
     )
@@ -35,10 +35,10 @@ class FunctionBlock(Block):
     python_files: list[FilePath] | None = Field(
         None,
         alias="python-files",
-        description="Folders and zip files that the code imports from; they have to exist on every worker.",
+        description="Folders and zip files that the code imports from; they must exist on every worker.",
     )
-    options: dict[str, str] | None = Field(None, description="Passed to the function `open` next to it.")
-    classpath: str | None = Field(None, description="A Java class: refused, functions are written in Python.")
+    options: dict[str, str] | None = Field(None, description="Passed to the function `open` of the code.")
+    classpath: str | None = Field(None, description="A Java class: refused, write functions in Python.")
 
     def problems(self) -> Iterator[Remark]:
         """Yield a problem unless exactly one of the two forms is used."""

@@ -16,8 +16,8 @@ class LifeOptions(Block):
 
     schedule: Annotated[str, AfterValidator(check_schedule)] | None = Field(
         None,
-        description="Makes runs bounded and sets when `cdc serve` starts them: a cron expression (`0 2 * * *`, "
-        "`@daily`) or an interval (`every 15 min`). A run ends at the position that the log's end had at its start.",
+        description="Makes runs bounded and tells `cdc serve` when to start them: a cron expression (`0 2 * * *`, "
+        "`@daily`) or an interval (`every 15 min`). A run ends at the end of the log as of its start.",
     )
     schedule_time_zone: Zone = Field(
         "UTC", alias="schedule.time-zone", description="Time zone of the cron expression: a region, or UTC."
@@ -25,19 +25,19 @@ class LifeOptions(Block):
     schedule_catch_up: Annotated[Literal["once", "skip"], AnyCase] = Field(
         "once",
         alias="schedule.catch-up",
-        description="What happens with times missed because a run was still active or `cdc serve` was down: one run at "
-        "once for all of them, or none until the next time.",
+        description="What to do about times missed during a run or while `cdc serve` was down: `once` makes one "
+        "run for all of them at once, `skip` none until the next time.",
     )
     schedule_copy: Annotated[Literal["incremental", "refresh"], AnyCase] = Field(
         "incremental",
         alias="schedule.copy",
-        description="What later runs do: continue with the log where the last run ended, or re-snapshot all tables "
-        "first, as `cdc resync` does.",
+        description="What later runs do: `incremental` follows the log from the end of the previous run, `refresh` "
+        "re-snapshots all tables first, as `cdc resync` does.",
     )
     restart: Annotated[Strategy | None, AnyCase] = Field(
         None,
-        description="Restart strategy after a failure that another run may not have. Default: exponential-delay with "
-        "`cdc serve`, none with `cdc run`.",
+        description="Restart strategy after a failed run. Default: exponential-delay with `cdc serve`, none with "
+        "`cdc run`.",
     )
     fixed_attempts: int = Field(
         1, ge=1, alias="restart.fixed-delay.attempts", description="Restarts without a committed batch between them."
@@ -52,12 +52,15 @@ class LifeOptions(Block):
         60.0, alias="restart.exponential-delay.max-backoff", description="Longest pause before a restart."
     )
     backoff_factor: float = Field(
-        1.5, ge=1, alias="restart.exponential-delay.backoff-multiplier", description="Growth factor of the pauses."
+        1.5,
+        ge=1,
+        alias="restart.exponential-delay.backoff-multiplier",
+        description="Factor between one pause and the next.",
     )
     backoff_reset_s: Annotated[Duration, AtLeast("1 ms")] = Field(
         3600.0,
         alias="restart.exponential-delay.reset-backoff-threshold",
-        description="Time without a failure after which pauses start over.",
+        description="Time without a failure after which the pauses start over.",
     )
     backoff_jitter: float = Field(
         0.1, ge=0, le=1, alias="restart.exponential-delay.jitter-factor", description="Random part of a pause."
@@ -66,10 +69,14 @@ class LifeOptions(Block):
         None,
         ge=1,
         alias="restart.exponential-delay.attempts-before-reset-backoff",
-        description="Restarts until pauses start over, after which the pipeline has failed. Default: no limit.",
+        description="Maximum number of restarts until the pauses start over; after that the pipeline has failed. "
+        "Default: unlimited.",
     )
     most_failures: int = Field(
-        1, ge=1, alias="restart.failure-rate.max-failures-per-interval", description="More failures end the pipeline."
+        1,
+        ge=1,
+        alias="restart.failure-rate.max-failures-per-interval",
+        description="Maximum number of failures per interval; more of them end the restarts.",
     )
     failure_interval_s: Annotated[Duration, AtLeast("1 ms")] = Field(
         60.0, alias="restart.failure-rate.failure-rate-interval", description="Time in which failures are counted."
@@ -81,8 +88,8 @@ class LifeOptions(Block):
         5,
         ge=1,
         alias="restart.same-batch.attempts",
-        description="Number of runs that fail in the same batch before the pipeline has failed, whatever the strategy. "
-        "Failures due to an unreachable system or a full disk do not count.",
+        description="Maximum number of failed runs in the same batch, except for unreachable servers and full "
+        "disks; after that the pipeline has failed, whatever the strategy.",
     )
 
 

@@ -41,7 +41,7 @@ _LONGEST_NAME = 128
 
 
 class RouteRule(Block):
-    """A route for the rows of some source tables. Several tables may share a sink table, and one may have several."""
+    """A route from source tables to a sink table. Several tables may go to one, and one to several."""
 
     source_table: Tables = Field(
         alias="source-table", description=r"Table id patterns, such as `shop.orders` or `shop.\.*`."
@@ -54,22 +54,24 @@ class RouteRule(Block):
         None,
         alias="replace-symbol",
         min_length=1,
-        description="Placeholder in sink-table for the source table's name (without its database), such as `<>`.",
+        description="Text in sink-table that is replaced by the source table's name (without its database), such "
+        "as `<>`.",
     )
     shard_column: Line | None = Field(
         None,
         alias="shard-column",
         min_length=1,
-        description="A column for the id of a row's source table, added to the sink table and its key: for tables that "
-        "share a sink table and may have equal keys.",
+        description="A column that is added to the sink table and its key and holds the id of a row's source "
+        "table: for merged tables that may have equal keys.",
     )
     shard_gone: Annotated[Literal["keep", "delete"], AnyCase] = Field(
         "keep",
         alias="shard-gone",
-        description="What happens to the rows of one of several tables that is truncated or dropped: with `keep` they "
-        "stay, with `delete` the sink table is re-snapshotted from the others. `delete` needs a shard-column.",
+        description="What to do with the rows of a source table of a merged table that is truncated or dropped: "
+        "with `keep` they stay, with `delete` the sink table is re-snapshotted from the others. "
+        "`delete` requires a shard-column.",
     )
-    description: str | None = Field(None, description="For people; no effect.")
+    description: str | None = Field(None, description="Free text; no effect.")
 
     def problems(self) -> Iterator[Remark]:
         """Yield the problems of `symbol_problems`, an invalid table id, and `shard-gone` without a shard column."""
@@ -99,17 +101,16 @@ class RouteRule(Block):
 
 
 class TransformRule(Block):
-    """Projection and filter of some source tables. The first rule that matches a table applies."""
+    """Projection and filter of source tables. The first matching rule applies."""
 
     source_table: Tables = Field(alias="source-table", description="Table id patterns.")
     projection: str | None = Field(
-        None, description=r"Columns and expressions, as after SELECT; `\*` stands for all columns."
+        None, description="Columns and expressions, like the list after SELECT; `\\*` stands for all columns."
     )
-    filter: str | bool | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
+    filter: str | bool | None = Field(None, description="Condition, like after WHERE: rows for which it is true pass.")
     mask: dict[str, str] | None = Field(
         None,
-        description="Columns whose values are masked by this rule, each with `MASK`, `HASH`, `REDACT` or "
-        "`TRUNCATE_TEXT(n)`.",
+        description="Columns to mask, each with `MASK`, `HASH`, `REDACT` or `TRUNCATE_TEXT(n)`.",
     )
     primary_keys: str | None = Field(None, alias="primary-keys", description="Key columns of the sink table.")
     partition_keys: str | None = Field(None, alias="partition-keys", description="Partition columns of the sink table.")
@@ -119,7 +120,7 @@ class TransformRule(Block):
     table_options_delimiter: str | None = Field(
         None, alias="table-options.delimiter", description="Separator of table-options. Default: `,`."
     )
-    description: str | None = Field(None, description="For people; no effect.")
+    description: str | None = Field(None, description="Free text; no effect.")
     converter_after_transform: str | None = Field(
         None,
         alias="converter-after-transform",
@@ -128,8 +129,8 @@ class TransformRule(Block):
     on_error: Annotated[Literal["fail", "null", "dead-letter"] | None, AnyCase] = Field(
         "fail",
         alias="on-error",
-        description="What happens when an expression fails on a value: the run stops, the result is NULL and counted, "
-        "or the row is rejected and written to `pipeline.dead-letter.path`.",
+        description="What to do if an expression fails on a value: `fail` stops the run, `null` makes the result "
+        "NULL and counts it, `dead-letter` writes the row to `pipeline.dead-letter.path` instead.",
     )
 
 
@@ -137,17 +138,17 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     """The `pipeline` block: settings of the whole pipeline."""
 
     flink_only: ClassVar[dict[str, str]] = {
-        "schema-operator.rpc-timeout": "there is no schema operator: a batch never spans a schema change",
-        "schema.operator.uid": "state belongs to the pipeline: `cdc run --state-dir` sets its location",
-        "operator.uid.prefix": "state belongs to the pipeline: `cdc run --state-dir` sets its location",
-        "sink.partitioning.strategy": "every key's changes stay in order without it",
-        "flink-conf": "there is no Flink; `spark.*` are settings of Spark",
+        "schema-operator.rpc-timeout": "there is no schema operator: a batch never crosses a schema change",
+        "schema.operator.uid": "the state belongs to the pipeline: see `cdc run --state-dir`",
+        "operator.uid.prefix": "the state belongs to the pipeline: see `cdc run --state-dir`",
+        "sink.partitioning.strategy": "changes of a key always stay in order",
+        "flink-conf": "there is no Flink; `spark` has Spark settings",
         "execution.checkpointing.*": "there are no checkpoints: a batch is committed as soon as it is written",
         "transform.decimal.precision.mode": "decimals always keep all their digits",
         "transform.expression.semantics": "comparisons, LIKE and NULL always follow SQL, as with FLINK_SQL",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
-        "shade.identifier": "passwords are used as written, without decoding: write ${PASSWORD} of the environment",
-        "shade.sensitive.keywords": "passwords are never shown, and used as written",
+        "shade.identifier": "passwords are taken as written, nothing is decoded: write ${PASSWORD} of the environment",
+        "shade.sensitive.keywords": "passwords are never shown",
     }
 
     flink_defaults: ClassVar[dict[str, str]] = {
@@ -161,14 +162,14 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
         None,
         ge=1,
         le=10_000,
-        description="Maximum number of tasks per batch. Default: Spark's number of cores (`--master local[4]`), half "
-        "of them with `--background`.",
+        description="Maximum number of tasks that read one batch. Default: Spark's cores (`--master local[4]`), "
+        "half of them with `--background`.",
     )
     retry_timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
         600.0,
         alias="retry-timeout",
-        description="How long the engine retries transient errors: a commit without a response, an unavailable sink, a "
-        "Spark process that died.",
+        description="How long the engine retries temporary failures: a commit without an answer, an unavailable "
+        "sink, a lost process of Spark.",
     )
     local_time_zone: Zone = Field(
         "UTC",
@@ -179,7 +180,7 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     hash_key: SecretStr | None = Field(
         None,
         alias="hash-key",
-        description="Key of the function HASH: at least 16 characters, secret. Another key gives other values.",
+        description="Key of the function HASH: at least 16 characters. Another key gives other values.",
     )
     dead_letters: FilePath | None = Field(
         None,
@@ -189,31 +190,31 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
         "streaming",
         alias="execution.runtime-mode",
-        description="`batch`: a run ends at the position that the log's end had at its start, as with `cdc run "
+        description="`batch`: a run ends at the end of the source's log as of its start, like `cdc run "
         "--until-caught-up`.",
     )
     schema_change_behavior: Annotated[Literal["evolve", "exception", "try_evolve", "lenient", "ignore"], AnyCase] = (
         Field(
             "lenient",
             alias="schema.change.behavior",
-            description="How schema changes of the source are applied to the sink: with `lenient` no existing data is "
-            "lost, with `evolve` the sink mirrors the source, including drops and truncates.",
+            description="What a schema change of the source does to the sink: with `lenient` no data is removed, "
+            "with `evolve` the sink mirrors the source, including drops and truncates.",
         )
     )
     lost_values: Annotated[Literal["fail", "null"] | None, AnyCase] = Field(
         None,
         alias="schema.change.lost-values",
-        description="What happens with a value that the sink table's type cannot hold, because a change of type was "
-        "skipped or tables are merged: the run stops, or it becomes NULL and is counted. Default: fail with `evolve` "
-        "and `exception`, otherwise null.",
+        description="What to do with a value that the sink table's type cannot hold, because a change of type was "
+        "held back or tables are merged: `fail` stops the run, `null` writes NULL and counts it. "
+        "Default: fail with `evolve` and `exception`, else null.",
     )
     existing_rows: Annotated[Literal["upsert", "append", "replace", "fail"], AnyCase] = Field(
         "upsert",
         alias="existing-rows",
-        description="What happens with rows that a sink table has before its first snapshot. `upsert`: they are "
-        "overwritten by key, those that the source lacks stay, with a warning; a table without a key stops the run. "
-        "`append`: rows of a table without a key stay, too. `replace`: the snapshot replaces them once it is "
-        "complete. `fail`: the run stops.",
+        description="What to do with rows that a sink table has before its first snapshot. `upsert`: they are "
+        "overwritten by key, rows that the source lacks stay, with a warning; a table without a key "
+        "stops the run. `append`: rows of a table without a key stay, too. `replace`: the snapshot "
+        "replaces them once it is complete. `fail`: the run stops.",
     )
     route_mode: Annotated[
         Literal["all_match", "first_match", "all-match", "first-match"],
@@ -222,19 +223,20 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions, NotifyOptions):
     ] = Field(
         "all_match",
         alias="route-mode",
-        description="Which route rules apply when several match a table: all of them, or the first.",
+        description="Which routes apply if several match a table: all of them, or the first.",
     )
     unmatched_patterns: Annotated[Literal["fail", "warn"], AnyCase] = Field(
         "fail",
         alias="unmatched-patterns",
-        description="When a pattern of `tables`, a route, a rule or another option matches no table: with `fail`, `cdc "
-        "plan` and the first run with it stop; `warn` is for tables that are created later.",
+        description="What to do if a pattern of `tables`, a route, a rule or another option matches no table: "
+        "`fail` stops `cdc plan` and the first run with the pattern; `warn` is for tables that are "
+        "created later.",
     )
     user_defined_function: list[dict[str, object]] | None = Field(
-        None, alias="user-defined-function", description="User functions for transforms, in Python."
+        None, alias="user-defined-function", description="User-defined functions for transforms, in Python."
     )
     model: Annotated[list[dict[str, object]] | None, AfterValidator(without_keys)] = Field(
-        None, description="AI models that transforms use as functions."
+        None, description="AI models for transforms, as functions."
     )
 
     @property

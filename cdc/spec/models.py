@@ -20,7 +20,7 @@ PATH: tree.Path = ("pipeline", "model")
 
 _SECRETS = ("openai.apikey", "api-key", "extra-header")
 _NAME = r"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$"
-_RETRIED = "a request is retried with growing pauses, for retry-timeout"
+_RETRIED = "a request is retried with growing pauses for retry-timeout"
 _URL = "write https://HOST or https://HOST/v1"
 
 
@@ -34,7 +34,7 @@ def _class_name(text: object) -> object:
 _TIMEOUT: Any = Field(
     60.0,
     alias="request.timeout",
-    description="Time limit of a request, including its answer; then it is retried.",
+    description="Timeout of a whole request, to the end of its response; then it is retried.",
 )
 _PARALLEL: Any = Field(
     4, ge=1, le=256, alias="request.parallelism", description="Maximum number of concurrent requests per task."
@@ -43,16 +43,16 @@ _PARALLEL: Any = Field(
 
 
 class ModelBlock(Block):
-    """An AI model on a server with OpenAI's protocol, for transforms: a function of one text."""
+    """An AI model on a server with OpenAI's API, as a function of one text."""
 
     name: str = Field(
         alias="model-name",
         pattern=_NAME,
-        description="Name in expressions, in any case.",
+        description="Name in expressions, case-insensitive.",
     )
     class_name: Annotated[Literal["OpenAIChatModel", "OpenAIEmbeddingModel"], BeforeValidator(_class_name)] = Field(
         alias="class-name",
-        description="`OpenAIChatModel` answers with text, `OpenAIEmbeddingModel` with the text's embedding.",
+        description="`OpenAIChatModel` returns text, `OpenAIEmbeddingModel` the text's embedding.",
     )
     model: Line = Field(alias="openai.model", min_length=1, description="The model's name on the server.")
     host: Line = Field(
@@ -60,7 +60,7 @@ class ModelBlock(Block):
         min_length=1,
         description="The server's URL: `/chat/completions` or `/embeddings` is added, after `/v1` when it has no path.",
     )
-    api_key: SecretStr = Field(alias="openai.apikey", description="The server's API key, secret.")
+    api_key: SecretStr = Field(alias="openai.apikey", description="Key for the server's API.")
     prompt: str | None = Field(
         None,
         alias="openai.chat.prompt",
@@ -69,7 +69,7 @@ class ModelBlock(Block):
     allow_http: bool = Field(
         False,
         alias="openai.allow-http",
-        description="Whether key and texts may be sent unencrypted, to an `http://` host that is not this machine.",
+        description="Whether key and texts may be sent unencrypted: an `http://` host that is not this machine.",
     )
     timeout_s: Annotated[Duration, AtLeast("1 s")] = _TIMEOUT
     parallel: int = _PARALLEL
@@ -99,8 +99,8 @@ class ModelBlock(Block):
 class NamedModel(Block):
     """An AI model for `AI_COMPLETE('name', ...)` and the other `AI_` functions."""
 
-    name: str = Field(pattern=_NAME, description="Name in calls, in any case.")
-    type: Line = Field(description="The server's protocol: `openai-compatible`.")
+    name: str = Field(pattern=_NAME, description="Name in the calls, case-insensitive.")
+    type: Line = Field(description="The server's API: `openai-compatible`.")
     options: dict[str, object] = Field(description="Options of the server and the model.")
 
     def problems(self) -> Iterator[Remark]:
@@ -115,7 +115,7 @@ class ModelOptions(Block):
     """Options of a model of `type: openai-compatible`."""
 
     flink_only: ClassVar[dict[str, str]] = {
-        "n": "only the first answer is used, so one is requested",
+        "n": "only one response is used",
         "retry-num": _RETRIED,
         "retry-backoff-strategy": _RETRIED,
         "retry-backoff-base-interval": _RETRIED,
@@ -126,30 +126,34 @@ class ModelOptions(Block):
     endpoint: Line = Field(
         min_length=1, description="The server's URL, to which `/chat/completions` or `/embeddings` is added."
     )
-    api_key: SecretStr = Field(alias="api-key", description="The server's API key, secret.")
+    api_key: SecretStr = Field(alias="api-key", description="Key for the server's API.")
     system_prompt: str | None = Field(
-        None, alias="system-prompt", description="System message before each function's own task."
+        None, alias="system-prompt", description="System message before each function's own instructions."
     )
-    user_prompt: str | None = Field(None, alias="user-prompt", description="A further user message after each input.")
-    temperature: float | None = Field(None, description="As in the protocol, like the keys after it.")
-    top_p: float | None = Field(None, alias="top-p", description="As in the protocol.")
-    stop: str | None = Field(None, description="As in the protocol.")
-    max_tokens: int | None = Field(None, alias="max-tokens", description="As in the protocol.")
-    presence_penalty: float | None = Field(None, alias="presence-penalty", description="As in the protocol.")
-    frequency_penalty: float | None = Field(None, alias="frequency-penalty", description="As in the protocol.")
-    seed: int | None = Field(None, description="As in the protocol.")
+    user_prompt: str | None = Field(
+        None, alias="user-prompt", description="An additional user message after each input."
+    )
+    temperature: float | None = Field(None, description="As in OpenAI's API, like the following keys.")
+    top_p: float | None = Field(None, alias="top-p", description="As in OpenAI's API.")
+    stop: str | None = Field(None, description="As in OpenAI's API.")
+    max_tokens: int | None = Field(None, alias="max-tokens", description="As in OpenAI's API.")
+    presence_penalty: float | None = Field(None, alias="presence-penalty", description="As in OpenAI's API.")
+    frequency_penalty: float | None = Field(None, alias="frequency-penalty", description="As in OpenAI's API.")
+    seed: int | None = Field(None, description="As in OpenAI's API.")
     response_format: Annotated[Literal["text", "json_object"], AnyCase] | None = Field(
-        None, alias="response-format", description="`json_object` makes servers that support it answer with JSON only."
+        None, alias="response-format", description="`json_object` makes servers that support it respond with JSON only."
     )
     content_type: Annotated[Literal["text", "image_url"], AnyCase] = Field(
-        "text", alias="content-type", description="Input of text functions: text, or the URL of an image."
+        "text", alias="content-type", description="Kind of the input of text functions: text, or the URL of an image."
     )
-    dimension: int | None = Field(None, ge=1, description="Requested length of the embeddings.")
+    dimension: int | None = Field(None, ge=1, description="Length of the requested embeddings.")
     extra_header: str | None = Field(
-        None, alias="extra-header", description="Additional headers of requests, as a JSON object in text. Never shown."
+        None,
+        alias="extra-header",
+        description="Additional request headers, as a string with a JSON object. Never shown.",
     )
     extra_body: str | None = Field(
-        None, alias="extra-body", description="Additional fields of requests, as a JSON object in text."
+        None, alias="extra-body", description="Additional request fields, as a string with a JSON object."
     )
     error_handling: Annotated[Literal["retry", "failover", "ignore"], AnyCase] = Field(
         "retry",
@@ -162,7 +166,7 @@ class ModelOptions(Block):
     allow_http: bool = Field(
         False,
         alias="allow-http",
-        description="Whether key and texts may be sent unencrypted, to an `http://` endpoint that is not this machine.",
+        description="Whether key and texts may be sent unencrypted: an `http://` endpoint that is not this machine.",
     )
     timeout_s: Annotated[Duration, AtLeast("1 s")] = _TIMEOUT
     parallel: int = _PARALLEL

@@ -43,8 +43,7 @@ class NotifyOptions(Block):
     notify_webhook: SecretStr | None = Field(
         None,
         alias="notify.webhook",
-        description="URL that gets a POST with JSON for each notification: of Slack, Teams, Mattermost, or any other. "
-        "Secret.",
+        description="Webhook that gets a POST with JSON for each notification: Slack, Teams, Mattermost, or any other.",
     )
     notify_command: Annotated[Line, AfterValidator(_check_command)] | None = Field(
         None,
@@ -53,15 +52,16 @@ class NotifyOptions(Block):
         "notification as JSON.",
     )
     notify_on: Annotated[str, AfterValidator(_check_events)] = Field(
-        ", ".join(EVENTS), alias="notify.on", description="Events to notify about, separated by commas."
+        ", ".join(EVENTS), alias="notify.on", description="Events to notify of, separated by commas."
     )
     notify_lag_s: Annotated[Duration, AtLeast("1 s")] = Field(
-        300.0, alias="notify.lag", description="The lag above which `lag` is sent."
+        300.0, alias="notify.lag", description="The lag limit for the event `lag`."
     )
     notify_repeat_s: Annotated[Duration, AtLeast("0 s")] = Field(
         3600.0,
         alias="notify.repeat",
-        description="How often a lasting event is sent again; 0 for once. Dead letters are summed up over this time.",
+        description="How often a notification is repeated while its cause lasts; 0: never. Dead letters are summed "
+        "up over this time.",
     )
 
     def problems(self) -> Iterator[Remark]:

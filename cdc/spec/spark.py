@@ -24,8 +24,9 @@ class SparkOptions(Block):
     """Spark settings for a run with its own session."""
 
     prefixes: ClassVar[dict[str, str]] = {
-        _PREFIX: "Settings of Spark, such as `spark.executor.memory: 2g`. They win over the tool's own, and those in "
-        "the environment variable `CDC_SPARK_CONF` over them. Refused by `cdc serve`, whose pipelines share one Spark."
+        _PREFIX: "Spark settings, such as `spark.executor.memory: 2g`. They override the tool's own; the "
+        "environment variable `CDC_SPARK_CONF` overrides them. Refused by `cdc serve`, whose pipelines "
+        "share one Spark application."
     }
 
     spark: dict[str, str] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})

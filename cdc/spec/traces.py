@@ -17,14 +17,15 @@ class TraceOptions(Block):
 
     traces: Annotated[Literal["none", "otlp"], AnyCase] = Field(
         "none",
-        description="With `otlp` each batch is a trace, sent to an OpenTelemetry collector over HTTP. Needs the "
-        "packages of `pip install 'cdc-pipelines[otel]'`.",
+        description="With `otlp` each batch is a trace, sent to an OpenTelemetry collector over HTTP. Requires "
+        "`pip install 'cdc-pipelines[otel]'`.",
     )
     traces_endpoint: str | None = Field(
         None,
         alias="traces.endpoint",
-        description="URL for traces, such as `http://collector:4318/v1/traces`. Default: "
-        "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`, else this machine, port 4318.",
+        description="Where traces are sent, such as `http://collector:4318/v1/traces`. Default: "
+        "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`, else this machine, "
+        "port 4318.",
     )
 
     def problems(self) -> Iterator[Remark]:

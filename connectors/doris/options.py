@@ -45,7 +45,7 @@ KEYED_PROPERTIES = ("enable_unique_key_merge_on_write", "enable_mow_light_delete
 """Beginnings of properties that only UNIQUE tables take."""
 KEYLESS_PROPERTIES = ("enable_duplicate_without_keys_by_default",)
 """And of those that only DUPLICATE tables take."""
-_PARTITIONS = "tables are created without partitions; create a table yourself to partition it, the sink fills it"
+_PARTITIONS = "tables are created without partitions; to partition a table, create it yourself"
 
 
 def _check_charset(text: str) -> str:
@@ -78,9 +78,10 @@ class DorisSinkOptions(LoadSinkOptions):
         "sink.buffer-flush.interval": BATCHES,
         "sink.buffer-size": BATCHES,
         "sink.buffer-count": BATCHES,
-        "sink.check-interval": "a load that fails says so in its answer",
+        "sink.check-interval": "a failed load reports it in its response",
         "sink.use-cache": "the source's log is read again instead",
-        "sink.max-retries": "a failed load is sent again by its task; a commit that got no answer asks for its label",
+        "sink.max-retries": "a failed load is sent again by its task; after a commit without a response the label "
+        "is queried",
         "sink.ignore.update-before": "an update that changes the key always removes the old row",
         "table.create.auto-partition.properties.*": _PARTITIONS,
     }
@@ -89,61 +90,61 @@ class DorisSinkOptions(LoadSinkOptions):
 
     type: Literal["doris"] = Field(description="Connector name.")
     fenodes: Annotated[str, addresses(HTTP_PORT, f"fe1:{HTTP_PORT},fe2:{HTTP_PORT}")] = Field(
-        description="Where front ends speak HTTP: `fe1:8030,fe2:8030`, each with `https://` before it for TLS. The "
-        "first that answers is used.",
+        description="HTTP addresses of front ends: `fe1:8030,fe2:8030`, with `https://` for TLS. The first one "
+        "that answers is used.",
     )
     benodes: Annotated[str, addresses(BACKEND_PORT, f"be1:{BACKEND_PORT},be2:{BACKEND_PORT}")] | None = Field(
         None,
-        description="Where back ends speak HTTP: `be1:8040,be2:8040`. Rows go straight there, in turns. Needed where "
-        "the addresses that front ends name do not work from here.",
+        description="HTTP addresses of back ends: `be1:8040,be2:8040`. Rows are sent directly to them, in turn. "
+        "Needed if the addresses given by the front ends are not reachable.",
     )
     jdbc_url: JdbcUrl | None = Field(
         None,
         alias="jdbc-url",
-        description="Where front ends speak SQL: `jdbc:mysql://fe1:9030,fe2:9030`. Default: the hosts of `fenodes`, "
-        "port 9030.",
+        description="SQL addresses of front ends: `jdbc:mysql://fe1:9030,fe2:9030`. Default: the hosts of "
+        "`fenodes`, port 9030.",
     )
     auto_redirect: bool = Field(
         True,
         alias="auto-redirect",
-        description="Whether a front end chooses the back end of every load (Flink CDC: false). When false, the list "
-        "of back ends is asked for, and rows go straight there. No effect with `benodes`.",
+        description="Whether a front end chooses the back end of every load (Flink CDC: false). When false, the "
+        "list of back ends is queried, and rows are sent directly to them. No effect with `benodes`.",
     )
     password: SecretStr = Field(
         SecretStr(""), description="Password of the user; take it from `${NAME}` or `${file:path}`."
     )
     charset: Annotated[str, AfterValidator(_check_charset)] = Field(
-        "UTF-8", alias="charset-encoding", description="Of the text that is sent. Doris reads UTF-8 alone."
+        "UTF-8", alias="charset-encoding", description="Encoding of the data; Doris only supports UTF-8."
     )
     delivery_guarantee: Annotated[Literal["exactly-once", "at-least-once"], AnyCase] = Field(
         "exactly-once",
         alias="sink.delivery-guarantee",
         description="`exactly-once`: workers prepare rows in Doris, the driver commits them with the batch. "
-        "`at-least-once`: rows are committed as they are loaded, and loaded again after a crash; needed where Doris "
-        "refuses two-phase commit (storage apart from compute, with unique keys).",
+        "`at-least-once`: rows are committed as they are loaded, and loaded again after a crash; "
+        "needed if Doris refuses two-phase commit (decoupled storage and compute, with unique keys).",
     )
     enable_2pc: bool | None = Field(
         None,
         alias="sink.enable-2pc",
-        description="Flink CDC's word for `sink.delivery-guarantee` (false by default there). `false` has no effect: "
-        "say `sink.delivery-guarantee: at-least-once` for it.",
+        description="Flink CDC's option for two-phase commit (false by default there). `false` has no effect: set "
+        "`sink.delivery-guarantee: at-least-once` instead.",
     )
     longest_string: Size = Field(
         1 << 20,
         alias="sink.string-limit",
         ge=65_536,
-        description="The back ends' `string_type_length_soft_limit_bytes`: longer values of STRING columns are found "
-        "before they are sent.",
+        description="The back ends' `string_type_length_soft_limit_bytes`: longer values of STRING columns are "
+        "detected before they are sent.",
     )
     load_size: Size = Field(
         2 << 30,
         alias="sink.load-size",
         ge=1 << 20,
-        description="How large one load may grow before the next one begins; below the back ends' "
+        description="Maximum size of one load before the next one starts; must be below the back ends' "
         "`streaming_load_max_mb` (10 GB).",
     )
     connect_timeout_s: Duration = Field(
-        10.0, alias="sink.connect.timeout", gt=0, description="How long a connection may take."
+        10.0, alias="sink.connect.timeout", gt=0, description="Timeout for establishing a connection."
     )
 
     def problems(self) -> Iterator[Remark]:

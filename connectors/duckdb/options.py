@@ -18,23 +18,24 @@ class DuckDbSinkOptions(SinkOptions):
     type: Literal["duckdb"] = Field(description="Connector name.")
     path: FilePath = Field(
         min_length=1,
-        description="Database file, made when it does not exist. Relative to the folder of the pipeline file. "
-        "Name it differently from the databases in it: DuckDB refuses `shop.orders` as ambiguous in `shop.duckdb`.",
+        description="Database file, created if it does not exist. Relative to the folder of the pipeline file. "
+        "Name it differently from the databases in it: DuckDB refuses `shop.orders` as ambiguous in "
+        "`shop.duckdb`.",
     )
     memory_limit: Size | None = Field(
         None,
         alias="memory-limit",
         ge=64 << 20,
-        description="Most memory DuckDB may take on the driver, such as `2 gb`. Default: 80 % of the machine.",
+        description="Maximum memory for DuckDB on the driver, such as `2 gb`. Default: 80 % of the machine.",
     )
     threads: int | None = Field(
-        None, ge=1, description="Threads DuckDB may use on the driver. Default: one per processor core."
+        None, ge=1, description="Maximum number of DuckDB's threads on the driver. Default: one per processor core."
     )
     lock_timeout: Duration = Field(
         60.0,
         alias="lock-timeout",
         description="How long to wait for another process that has the file open, before the run fails. The sink "
-        "holds the file only while it commits, so that others can read it between batches.",
+        "only has the file open while it commits, so that others can read it between batches.",
     )
 
     def places(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from cdc.schema import TableId
 _HOST = re.compile(r"(?:(https?)://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?/?")
 _PART = re.compile(r"[a-z0-9._-]*")
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[::1\]")
-_BATCHES = "a batch is a range of the source's log; its bodies are sent as they are, see sink.bulk.size"
+_BATCHES = "the source's max-batch-bytes sets the size of a batch; see sink.bulk.size for requests"
 INDEX_SETTINGS = "index.settings."
 
 
@@ -65,21 +65,21 @@ class ElasticsearchSinkOptions(SinkOptions):
     instead_of_partitions: ClassVar[str] = "`sharding.suffix.key: table:column` makes an index for each value"
     drafted: ClassVar[dict[str, str]] = {"hosts": "http://127.0.0.1:9200"}
     prefixes: ClassVar[dict[str, str]] = {
-        INDEX_SETTINGS: "a setting of new indexes, such as `index.settings.number_of_shards: 3`"
+        INDEX_SETTINGS: "Settings of new indexes, such as `index.settings.number_of_shards: 3`."
     }
     flink_only: ClassVar[dict[str, str]] = {
-        "version": "the server says which it is",
+        "version": "the version is read from the server",
         "batch.size.max": _BATCHES,
         "batch.size.max.bytes": _BATCHES,
         "inflight.requests.max": "see sink.connections",
         "buffered.requests.max": _BATCHES,
         "buffer.time.max.ms": _BATCHES,
-        "record.size.max.bytes": "the server says what it does not take",
+        "record.size.max.bytes": "the server refuses what it cannot store",
     }
 
     type: Literal["elasticsearch"] = Field(description="Connector name.")
     hosts: Annotated[Line, AfterValidator(_check_hosts)] = Field(
-        description="Addresses of the cluster, `https://host:9200`, further ones after a comma. Each is tried in turn."
+        description="Addresses of the cluster, `https://host:9200`, separated by commas. Each is tried in turn."
     )
     username: Line | None = Field(None, description="User, for basic authentication.")
     password: SecretStr | None = Field(
@@ -89,7 +89,7 @@ class ElasticsearchSinkOptions(SinkOptions):
         None, alias="api-key", description="API key as the server gave it (base64), instead of user and password."
     )
     tls_ca: FilePath | None = Field(
-        None, alias="tls.ca", description="PEM file of the authority that signed the servers' certificates."
+        None, alias="tls.ca", description="PEM file of the CA that signed the servers' certificates."
     )
     tls_verify: bool = Field(True, alias="tls.verify", description="Whether certificates of https hosts are verified.")
     index_prefix: IndexPart = Field("", alias="index.prefix", description="Put before each index name.")
@@ -97,20 +97,20 @@ class ElasticsearchSinkOptions(SinkOptions):
     routing: str = Field(
         "",
         alias="index.routing-columns",
-        description="Columns whose text says in which shard a row's document is, `db.table.column`, one of a table, "
-        "further ones after a comma. Of new indexes: `cdc resync` a table to bring it to others.",
+        description="Columns whose text is the routing of a document, `db.table.column`, at most one per table, "
+        "separated by commas. For new indexes only: `cdc resync` a table to apply it.",
     )
     sharding_key: Annotated[str, AfterValidator(_check_sharding)] = Field(
         "",
         alias="sharding.suffix.key",
-        description="Columns for each text of which a table has an index of its own, `db.table:column` or "
-        "`table:column`, further tables after a semicolon. Of new indexes, as `index.routing-columns`.",
+        description="Columns with one index per text, `db.table:column` or `table:column`, separated by "
+        "semicolons. For new indexes only, as `index.routing-columns`.",
     )
     sharding_separator: IndexPart = Field(
         "_",
         alias="sharding.suffix.separator",
         min_length=1,
-        description="Between a table's index name and the text of its `sharding.suffix.key`.",
+        description="Separator between a table's index name and the text of its `sharding.suffix.key`.",
     )
     text_as: Annotated[Literal["keyword", "text", "both"], AnyCase] = Field(
         "keyword",
@@ -120,42 +120,43 @@ class ElasticsearchSinkOptions(SinkOptions):
     text_fields: str = Field(
         "",
         alias="mapping.text-columns",
-        description="Columns whose fields are words, `db.table.column`, further ones after a comma; `mapping.text` "
-        "holds for the others.",
+        description="Columns with `text` fields, `db.table.column`, separated by commas; `mapping.text` applies to "
+        "the others.",
     )
     unindexed: str = Field(
         "",
         alias="mapping.unindexed-columns",
-        description="Columns that are kept in documents and not searched, `db.table.column`, after commas.",
+        description="Columns that are stored but not indexed, `db.table.column`, separated by commas.",
     )
     decimal_as: Annotated[Literal["keyword", "double"], AnyCase] = Field(
         "keyword",
         alias="mapping.decimal",
-        description="Fields of DECIMAL columns. The document has every digit in both cases.",
+        description="Fields of DECIMAL columns. The document has all digits in both cases.",
     )
     json_as: Annotated[Literal["disabled", "flattened", "text"], AnyCase] = Field(
         "disabled",
         alias="mapping.json",
-        description="Fields of JSON columns: `disabled` keeps objects without searching them, `flattened` searches "
-        "their leaves (flat_object in OpenSearch), `text` keeps the text.",
+        description="Fields of JSON columns: `disabled` stores objects without indexing them, `flattened` indexes "
+        "their leaves (flat_object in OpenSearch), `text` stores the text.",
     )
     ignore_above: int = Field(
         8191,
         alias="mapping.ignore-above",
         ge=1,
         le=32766,
-        description="Longest keyword that is searched, in characters; longer values are in the document only.",
+        description="Maximum length of an indexed keyword, in characters; longer values are only stored.",
     )
     ignore_malformed: bool = Field(
         False,
         alias="mapping.ignore-malformed",
-        description="Whether values that a field cannot hold are kept in the document without being searched.",
+        description="Whether values that a field cannot hold are stored in the document without being indexed.",
     )
     rejected_values: Annotated[Literal["fail", "dead-letter"], AnyCase] = Field(
         "fail",
         alias="sink.invalid-values",
-        description="What becomes of a document that the server refuses for a value in it: `fail` stops the run and "
-        "names it, `dead-letter` writes the row to a file instead, counted, with the server's reason.",
+        description="What to do with a document that the server refuses because of a value: `fail` stops the run "
+        "and names it, `dead-letter` writes the row to a file instead, with the server's reason, and "
+        "counts it.",
     )
     dead_letters: FilePath | None = Field(
         None,
@@ -165,28 +166,28 @@ class ElasticsearchSinkOptions(SinkOptions):
     keyless_changes: Annotated[Literal["fail", "skip"], AnyCase] = Field(
         "fail",
         alias="sink.keyless-changes",
-        description="What becomes of updates and deletes of tables without a key, whose documents cannot be found: the "
-        "run stops, or they are left out and counted.",
+        description="What to do with updates and deletes of tables without a key, whose documents cannot be "
+        "identified: `fail` stops the run, `skip` skips and counts them.",
     )
     refresh: Annotated[Literal["false", "true"], AnyCase] = Field(
         "false",
         alias="sink.refresh",
-        description="Whether a batch's documents are found by searches when it is committed (`true`), or when the "
-        "server's refresh_interval says.",
+        description="Whether a batch's documents are searchable when it is committed (`true`), or after the "
+        "server's refresh_interval.",
     )
     bulk_bytes: Size = Field(
         5 << 20, alias="sink.bulk.size", ge=1 << 10, le=90 << 20, description="Size of one bulk request."
     )
     connections: int = Field(
-        3, alias="sink.connections", ge=1, le=32, description="Bulk requests that are under way at the same time."
+        3, alias="sink.connections", ge=1, le=32, description="Maximum number of concurrent bulk requests."
     )
     request_timeout_s: Annotated[Duration, AtLeast("1 s"), AtMost("1 d")] = Field(
-        120.0, alias="request.timeout", description="How long one request may take."
+        120.0, alias="request.timeout", description="Timeout of one request."
     )
     retry_timeout_s: Annotated[Duration, AtLeast("0 s"), AtMost("30 d")] = Field(
         600.0,
         alias="retry-timeout",
-        description="How long a cluster may be away, or refuse in a way that passes (429, 503), before the run stops.",
+        description="How long an unavailable or busy cluster (429, 503) is retried before the run stops.",
     )
 
     @property

@@ -53,11 +53,11 @@ class IcebergSinkOptions(LakeSinkOptions):
         "hadoop.conf.": "Accepted without effect: no Hadoop is used.",
     }
     flink_only: ClassVar[dict[str, str]] = {
-        "sink.compaction.enabled": "`sink.compaction: own | off` says it",
-        "sink.compaction.commit.interval": "`sink.compaction.files` says when",
+        "sink.compaction.enabled": "use `sink.compaction: own | off`",
+        "sink.compaction.commit.interval": "use `sink.compaction.files`",
         "sink.compaction.parallelism": "the driver compacts",
-        "sink.maintenance.*": "`sink.compaction`, `sink.snapshots.keep` and `sink.snapshots.keep-for` say it",
-        "job.id.prefix": "a batch is known by the pipeline's id and its number, in a property of the table",
+        "sink.maintenance.*": "use `sink.compaction`, `sink.snapshots.keep` and `sink.snapshots.keep-for`",
+        "job.id.prefix": "a batch is identified by the pipeline's id and its number, in a table property",
     }
     drafted: ClassVar[dict[str, str]] = {
         "catalog.properties.type": "sql", "catalog.properties.warehouse": "warehouse",
@@ -67,7 +67,7 @@ class IcebergSinkOptions(LakeSinkOptions):
     catalog_type: Annotated[Literal["sql", "rest", "hive", "glue", "hadoop"], AnyCase] = Field(
         alias="catalog.properties.type",
         description="Kind of the catalog: `sql` (a SQLite file in the warehouse, or a database at `uri`), `rest`, "
-        "`hive` (Thrift) or `glue`. `hadoop`, Flink CDC's, needs Java and is refused with the way out.",
+        "`hive` (Thrift) or `glue`. Flink CDC's `hadoop` needs Java and is refused.",
     )
     warehouse: Annotated[Line, AfterValidator(_from_folder)] | None = Field(
         None,
@@ -78,8 +78,9 @@ class IcebergSinkOptions(LakeSinkOptions):
     uri: SecretStr | None = Field(
         None,
         alias="catalog.properties.uri",
-        description="Where the catalog is: `http://host:8181`, `thrift://host:9083`, or a database such as "
-        "`postgresql+psycopg://user:password@host/iceberg`. Default with `sql`: `catalog.db` in the warehouse folder.",
+        description="Address of the catalog: `http://host:8181`, `thrift://host:9083`, or a database such as "
+        "`postgresql+psycopg://user:password@host/iceberg`. Default with `sql`: `catalog.db` in the "
+        "warehouse folder.",
     )
     partition_key: Annotated[str, AfterValidator(_check_partitions)] = Field(
         "",
@@ -91,19 +92,19 @@ class IcebergSinkOptions(LakeSinkOptions):
         50,
         alias="sink.snapshots.keep",
         ge=1,
-        description="So many of a table's newest snapshots are kept; others expire. A commit costs more the more there "
-        "are.",
+        description="Number of a table's newest snapshots to keep; others expire. The more snapshots, the more a "
+        "commit costs.",
     )
     snapshot_age_s: Duration = Field(
         3600.0,
         alias="sink.snapshots.keep-for",
-        description="How long the files of expired snapshots stay, so that queries under way end.",
+        description="How long the files of expired snapshots are kept, so that running queries can finish.",
     )
     flush_size: Size = Field(
         128 << 20,
         alias="sink.flush-size",
         ge=1 << 20,
-        description="Arrow bytes of one table that a task gathers before it writes files; a task holds twice as much.",
+        description="Arrow bytes of one table that a task buffers before it writes files; a task holds twice as much.",
     )
 
     def catalog_properties(self) -> dict[str, str]:

@@ -45,16 +45,20 @@ class RegistryOptions(Block):
     registry_url: Annotated[Line, AfterValidator(_check_urls)] | None = Field(
         None,
         alias=URL,
-        description="The Schema Registry of messages in Avro: where Confluent's `/subjects` answers, such as "
-        "`http://registry:8081` (of Apicurio `http://registry:8080/apis/ccompat/v7`); several of one registry "
-        "separated by commas.",
+        description="URL of the Schema Registry for Avro messages, below which `/subjects` answers, such as "
+        "`http://registry:8081` (Apicurio: `http://registry:8080/apis/ccompat/v7`); several URLs of "
+        "one registry are separated by commas.",
     )
-    registry_login: SecretStr | None = Field(None, alias=LOGIN, description="Its login, `user:password`.")
-    registry_token: SecretStr | None = Field(None, alias=TOKEN, description="Its token, instead of a login.")
+    registry_login: SecretStr | None = Field(
+        None, alias=LOGIN, description="Credentials for the registry, `user:password`."
+    )
+    registry_token: SecretStr | None = Field(
+        None, alias=TOKEN, description="Bearer token for the registry, instead of user and password."
+    )
     registry_ca: FilePath | None = Field(
         None,
         alias="schema-registry.ssl.ca.location",
-        description="PEM file of the authorities to trust; default: those of the system.",
+        description="PEM file with the trusted CA certificates; default: the system's.",
     )
     registry_certificate: FilePath | None = Field(
         None, alias="schema-registry.ssl.certificate.location", description="PEM file of the client's certificate."
@@ -62,7 +66,7 @@ class RegistryOptions(Block):
     registry_key: FilePath | None = Field(
         None,
         alias="schema-registry.ssl.key.location",
-        description="PEM file of the client's private key, where it is not beside the certificate.",
+        description="PEM file of the client's private key, if it is not in the certificate's file.",
     )
 
     def registry(self, policy: RetryPolicy, side: ErrorSide) -> Registry | None:

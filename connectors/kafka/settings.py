@@ -57,13 +57,13 @@ class KafkaConnectionOptions(Block):
     """Options of the connection to a cluster, for the options of source and sink to inherit beside their base."""
 
     connection_prefixes: ClassVar[dict[str, str]] = {
-        PREFIX: "Settings of the client, such as `properties.security.protocol: sasl_ssl`: those of librdkafka; Flink "
-        "CDC's (the Java client's) are translated where they mean something here.",
+        PREFIX: "Client settings, such as `properties.security.protocol: sasl_ssl`: those of librdkafka; those of "
+        "the Java client are translated if they have an equivalent.",
     }
 
     bootstrap_servers: Annotated[str, AfterValidator(_check_bootstrap)] = Field(
         alias="properties.bootstrap.servers",
-        description="Where to find the cluster: `kafka-1:9092,kafka-2:9092`. One that answers is enough.",
+        description="Addresses of brokers: `kafka-1:9092,kafka-2:9092`. One reachable broker is enough.",
     )
     sasl_password: SecretStr | None = Field(
         None, alias="properties.sasl.password", description="Password of `properties.sasl.username`."
@@ -71,7 +71,7 @@ class KafkaConnectionOptions(Block):
     sasl_jaas_config: SecretStr | None = Field(
         None,
         alias="properties.sasl.jaas.config",
-        description="The Java client's way of writing user and password; both are taken out of it.",
+        description="The Java client's JAAS configuration, from which user and password are read.",
     )
     oauth_client_secret: SecretStr | None = Field(
         None, alias="properties.sasl.oauthbearer.client.secret", description="Secret for SASL/OAUTHBEARER with OIDC."
@@ -89,7 +89,7 @@ class KafkaConnectionOptions(Block):
         600.0,
         alias="retry-timeout",
         ge=0,
-        description="How long a cluster that is away is waited for before the run ends.",
+        description="How long an unavailable cluster is retried before the run ends.",
     )
 
     def connection_problems(self, passed: Mapping[str, str]) -> Iterator[Remark]:

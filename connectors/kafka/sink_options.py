@@ -99,14 +99,14 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         "debezium-json",
         alias="value.format",
         description="`debezium-json`: Debezium's envelope. `canal-json`: Canal's flat messages. `maxwell-json`: "
-        "Maxwell's rows. `json`: the row itself, no value for a delete. `debezium-json-flink`, "
-        "`canal-json-flink`: the messages of Flink CDC, for readers that were made for those. `debezium-avro`, or "
+        "Maxwell's rows. `json`: the row itself, an empty value for a delete. `debezium-json-flink`, "
+        "`canal-json-flink`: the messages of Flink CDC's sink. `debezium-avro`, or "
         "`debezium-avro-confluent`: Debezium's envelope in Avro, key and value, with a Schema Registry.",
     )
     key_format: Annotated[Literal["json", "csv"], AnyCase] = Field(
         "json",
         alias="key.format",
-        description="`json`: the key that the value's format has. `csv`: the table and the key's values.",
+        description="`json`: the key of the value's format. `csv`: the table and the key's values.",
     )
     partition_strategy: Annotated[Literal["hash-by-key", "all-to-zero"], AnyCase] = Field(
         "hash-by-key",
@@ -120,47 +120,52 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
     mapping: Mapping | None = Field(
         None,
         alias="sink.tableId-to-topic.mapping",
-        description="Topics of some tables: `table pattern:topic`, several separated by `;`; the first match counts.",
+        description="Topics of some tables: `table pattern:topic`, several separated by `;`; the first match applies.",
     )
     topic_prefix: Annotated[str, AfterValidator(_check_topic)] | None = Field(
         None,
         alias="topic.prefix",
-        description="Begins the names of topics, with a dot after it, and is `source.name` in Debezium's messages.",
+        description="Prefix of topic names, followed by a dot, and `source.name` in Debezium's messages.",
     )
-    create_topics: bool = Field(True, alias="topic.create", description="Whether topics that are missing are created.")
+    create_topics: bool = Field(True, alias="topic.create", description="Whether missing topics are created.")
     create_partitions: int | None = Field(
         None, alias="topic.create.partitions", ge=1, description="Partitions of new topics; default: the cluster's."
     )
     create_replication: int | None = Field(
-        None, alias="topic.create.replication-factor", ge=1, description="Copies of new topics; default: the cluster's."
+        None,
+        alias="topic.create.replication-factor",
+        ge=1,
+        description="Replication factor of new topics; default: the cluster's.",
     )
     delivery_guarantee: Annotated[Guarantee, AnyCase] = Field(
         "exactly-once",
         alias="sink.delivery-guarantee",
-        description="`exactly-once`: a transaction per task. `at-least-once`: records are readable as they arrive, and "
-        "are written again after a crash. Flink CDC's words `exactly_once`, `at_least_once` and `none` (as at least "
-        "once) count too.",
+        description="`exactly-once`: a transaction per task. `at-least-once`: records are readable as they arrive, "
+        "and are written again after a crash. Flink CDC's values `exactly_once`, `at_least_once` and "
+        "`none` (same as at-least-once) are accepted too.",
     )
     fence_topic: Topic = Field(
         "cdc-fences",
         alias="sink.fence-topic",
-        description="The topic whose committed offsets say what was written; it stays empty, and pipelines share it.",
+        description="The topic whose committed offsets record what was written; it stays empty, and pipelines "
+        "share it.",
     )
     transactional_id_prefix: Annotated[Line, AfterValidator(_check_topic)] = Field(
         "cdc",
         alias="sink.transactional-id-prefix",
-        description="Begins transactional ids and the group's name, before the pipeline's id, for rights by prefix.",
+        description="Prefix of transactional ids and of the group's name, before the pipeline's id, for ACLs by "
+        "prefix.",
     )
     schema_changes: Annotated[Literal["none", "topic", "inline"], AnyCase] = Field(
         "none",
         alias="sink.schema-changes",
-        description="Whether schema changes are published, in the form that the tool of `value.format` has for them: "
-        "`topic`: to a topic of their own; `inline`: to the topics of the tables, between the rows.",
+        description="Whether schema changes are published, in the form of `value.format`: `topic`: to a separate "
+        "topic; `inline`: to the topics of the tables, between the rows.",
     )
     schema_changes_topic: Topic | None = Field(
         None,
         alias="sink.schema-changes.topic",
-        description="The topic of schema changes; it has one partition. Default: `topic.prefix`, as Debezium has it, "
+        description="The topic of schema changes; it has one partition. Default: `topic.prefix`, as in Debezium, "
         "else `schema-changes`.",
     )
     table_headers: bool = Field(
@@ -171,40 +176,42 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
     custom_headers: HeaderPairs = Field(
         "",
         alias="sink.custom-header",
-        description="Headers of every message: `name:value`, several separated by `,` or, where there is one, by `;`.",
+        description="Headers of every message: `name:value`, several separated by `,`, or by `;` if there is one.",
     )
     dead_letters: FilePath | None = Field(
         None,
         alias="sink.dead-letter.path",
-        description="Folder or filesystem URL for messages larger than `properties.max.request.size`, which are left "
-        "out and counted then. Default: such a message stops the run.",
+        description="Folder or filesystem URL for messages larger than `properties.max.request.size`, which are "
+        "then skipped and counted. Default: such a message stops the run.",
     )
     largest_message: Size = Field(
         1_000_000,
         alias="properties.max.request.size",
         ge=1_000,
         le=1_000_000_000,
-        description="The largest message, in bytes; the topic's `max.message.bytes` and the broker's have to allow it.",
+        description="Maximum size of a message, in bytes; the topic's and the broker's `max.message.bytes` must "
+        "allow it.",
     )
     tombstones: bool = Field(
         True,
         alias="debezium-json.tombstones",
-        description="Whether a message without a value follows a delete, so that a compacted topic forgets the key.",
+        description="Whether a delete is followed by a tombstone (a message without a value), so that compacted "
+        "topics forget the key.",
     )
     skipped_operations: Annotated[Literal["t", "none"], AnyCase] = Field(
         "t",
         alias="debezium-json.skipped.operations",
-        description="As Debezium has it: `none` publishes a truncated table as a message with `op: t` and no key.",
+        description="As in Debezium: `none` publishes a truncate as a message with `op: t` and no key.",
     )
     include_schema: bool = Field(
         False,
         alias="debezium-json.include-schema.enabled",
-        description="Whether messages carry the Connect schema that they obey.",
+        description="Whether messages contain their Connect schema.",
     )
     decimal_mode: DecimalMode = Field(
         "precise",
         alias="debezium-json.decimal.handling.mode",
-        description="As Debezium has it: `precise` (base64 of the unscaled number), `string` or `double`.",
+        description="As in Debezium: `precise` (base64 of the unscaled number), `string` or `double`.",
     )
     unsigned_mode: UnsignedMode = Field(
         "long",

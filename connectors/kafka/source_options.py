@@ -105,7 +105,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         256 << 20,
         alias="max-batch-bytes",
         gt=0,
-        description="How much one batch may hold, in bytes of messages, without Connect's schema around them.",
+        description="Maximum size of the messages in one batch, without their Connect schemas.",
     )
     topics: Annotated[Line, AfterValidator(_check_topics)] | None = Field(
         None, description="Names of the topics to read, separated by commas."
@@ -122,27 +122,29 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     )
     tables: Tables | None = Field(
         None,
-        description="Which tables of the messages to take, as patterns of `db.table`; all when not given. Where the "
-        "messages name no table it has the name of the topic.",
+        description="Which tables to read from the messages, as patterns of `db.table`; default: all. If messages "
+        "do not name their table, it has the name of the topic.",
     )
     tables_exclude: ExcludedTables | None = Field(
-        None, alias="tables.exclude", description="Tables to leave out, written the same way."
+        None, alias="tables.exclude", description="Tables to exclude, in the same syntax."
     )
     value_format: Annotated[ValueFormat, AnyCase] = Field(
         "auto",
         alias="value.format",
-        description="How changes are written: `debezium-json` (with or without Connect's schema around it), "
-        "`canal-json`, `maxwell-json`, `json` (a value is a row, no value deletes the row of the key), `debezium-avro` "
-        "and `avro` (the same as `debezium-json` and `json` in Avro, with a Schema Registry; Flink's names "
-        "`debezium-avro-confluent` and `avro-confluent` count too), or `auto`, which looks at the first message of "
-        "each topic and knows all of them but `json` and `avro`.",
+        description="Format of the messages: `debezium-json` (with or without Connect's schema), `canal-json`, "
+        "`maxwell-json`, `json` (a value is a row, an empty value deletes the row of the key), "
+        "`debezium-avro` and `avro` (the same as `debezium-json` and `json` in Avro, with a Schema "
+        "Registry; Flink's names `debezium-avro-confluent` and `avro-confluent` are accepted too), or "
+        "`auto`, which detects the format from the first message of each topic, except `json` and "
+        "`avro`.",
     )
     startup_mode: Annotated[StartupMode, AnyCase] = Field(
         "earliest-offset",
         alias="scan.startup.mode",
-        description="Where a new pipeline starts in each partition: `earliest-offset`, `latest-offset`, `timestamp`, "
-        "`specific-offsets`, or `group-offsets` (what the consumer group `properties.group.id` has committed, the "
-        "earliest where it has nothing). Partitions that appear later are read from their beginning.",
+        description="Where a new pipeline starts in each partition: `earliest-offset`, `latest-offset`, "
+        "`timestamp`, `specific-offsets`, or `group-offsets` (the offsets committed by the consumer "
+        "group `properties.group.id`, or the earliest if there are none). New partitions are read from "
+        "their beginning.",
     )
     timestamp_millis: int | None = Field(
         None,
@@ -160,63 +162,65 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     discovery_interval_s: Annotated[Duration, AtLeast("100 ms")] = Field(
         30.0,
         alias="scan.topic-partition-discovery.interval",
-        description="How often new partitions, and new topics that match, are looked for.",
+        description="Interval for discovering new partitions and new matching topics.",
     )
     on_lost: Annotated[OnLost, AnyCase] = Field(
         "fail",
         alias="scan.on-lost",
-        description="When messages that were not read yet have been removed by the topic's retention, or the topic was "
-        "recreated: `fail`, or go on at the `earliest` that is there, counted.",
+        description="What to do if unread messages were removed by retention, or a topic was recreated: `fail` "
+        "stops the run, `earliest` continues at the earliest available message and counts the missing "
+        "ones.",
     )
     unreadable: Annotated[Unreadable, AnyCase] = Field(
         "fail",
         alias="unreadable-messages",
-        description="What becomes of messages that cannot be read: `fail` ends the run, `skip` leaves them out, "
-        "`dead-letter` copies them to `dead-letter.topic`; both are counted.",
+        description="What to do with unreadable messages: `fail` stops the run, `skip` skips them, `dead-letter` "
+        "copies them to `dead-letter.topic`; skipped and copied ones are counted.",
     )
     dead_letter_topic: Line | None = Field(
         None,
         alias="dead-letter.topic",
-        description="Where messages that cannot be read go, with the reason and their place as headers. Twice when a "
-        "task is tried again.",
+        description="Topic for unreadable messages, with the reason and their position as headers. A retried task "
+        "may copy a message twice.",
     )
     primary_keys: Annotated[dict[str, list[str]], BY_TABLE] = Field(
         default_factory=dict,
         alias="primary-keys",
-        description="Key columns by table pattern, such as `{orders: [id]}`, where the messages do not tell them, or "
-        "other ones are wanted.",
+        description="Key columns by table pattern, such as `{orders: [id]}`, if the messages do not contain them, "
+        "or to override them.",
     )
     columns: Annotated[dict[str, dict[str, str]], BY_TABLE] = Field(
         default_factory=dict,
-        description="Types of columns by table pattern, where messages do not tell them or other ones are wanted: "
-        '`{shop.orders: {amount: "DECIMAL(10, 2)", day: DATE}}`. Types of other columns come from the messages.',
+        description="Column types by table pattern, if the messages do not contain them, or to override them: "
+        '`{shop.orders: {amount: "DECIMAL(10, 2)", day: DATE}}`. Types of other columns come from the '
+        "messages.",
     )
     decimal_mode: Annotated[DecimalMode, AnyCase] = Field(
         "precise",
         alias="debezium.decimal.handling.mode",
-        description="How the Debezium connector writes DECIMAL, for messages without a schema and columns that "
-        "`columns` declares: as its setting of this name.",
+        description="The Debezium connector's setting of this name, which says how it encodes DECIMAL; used for "
+        "messages without a schema and columns declared in `columns`.",
     )
     unsigned_mode: Annotated[UnsignedMode, AnyCase] = Field(
         "long",
         alias="debezium.bigint.unsigned.handling.mode",
-        description="How it writes BIGINT UNSIGNED, in the same cases.",
+        description="The same for BIGINT UNSIGNED.",
     )
     time_mode: Annotated[TimeMode, AnyCase] = Field(
         "adaptive_time_microseconds",
         alias="debezium.time.precision.mode",
-        description="How the Debezium connector writes times, in the same cases.",
+        description="The same for dates and times.",
     )
     binary_mode: Annotated[BinaryMode, AnyCase] = Field(
         "bytes",
         alias="debezium.binary.handling.mode",
-        description="How the Debezium connector writes bytes, in the same cases.",
+        description="The same for bytes.",
     )
     zone: Zone = Field(
         "UTC",
         alias="time-zone",
-        description="The clock of instants (MySQL TIMESTAMP) that are written without a zone. A time that it skips "
-        "in spring is a value that cannot be read.",
+        description="Time zone of instants (MySQL TIMESTAMP) that are written without a zone. A local time skipped "
+        "by daylight saving time is unreadable.",
     )
 
     @model_validator(mode="before")

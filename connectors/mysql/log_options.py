@@ -33,48 +33,51 @@ class LogOptions(SourceOptions):
     fixed_reason: ClassVar[str] = "rows that are there have values of the other type"
 
     tables: Tables = Field(
-        description=r"Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\.*`. An unescaped `.` "
-        r"separates database and table, `\.` is the regex 'any character'. The server's own databases "
-        "(`mysql`, `sys`, ...) are never captured. Names are compared as the server does: in any case "
-        "only where its lower_case_table_names is not 0 (of binlog files: in any case)."
+        description="Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\\.*`. An unescaped "
+        "`.` separates database and table, `\\.` is regex 'any character'. The server's own databases "
+        "(`mysql`, `sys`, ...) are never captured. Names are compared like the server compares them: "
+        "case-sensitive if its lower_case_table_names is 0, else (and for binlog files) "
+        "case-insensitive."
     )
     tables_exclude: ExcludedTables | None = Field(
-        None, alias="tables.exclude", description="Tables to leave out of `tables`, written the same way."
+        None, alias="tables.exclude", description="Tables to exclude from `tables`, in the same syntax."
     )
     schema_change_enabled: bool = Field(
         True,
         alias="schema-change.enabled",
-        description="Carry schema changes to the sink. When false, a change of a captured table's columns stops the "
-        "pipeline.",
+        description="Apply schema changes to the sink. When false, a change of a captured table's columns stops "
+        "the pipeline.",
     )
     online_schema_changes: bool = Field(
         False,
         alias="scan.parse.online.schema.changes.enabled",
-        description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for; rows "
-        "that the log leaves in doubt are re-snapshotted. The tools' own tables are not captured: names such as "
-        "_t_gho, _t_ghc, _t_ghk, _t_del, _t_new, _t_old. When false, the table is another one from there on and "
-        "re-snapshotted, or the pipeline stops when it copies none.",
+        description="Treat the table swap at the end of a gh-ost or pt-osc run as the ALTER that it implements; a "
+        "table whose rows are uncertain is re-snapshotted. The tools' own tables are not captured: "
+        "names such as _t_gho, _t_ghc, _t_ghk, _t_del, _t_new, _t_old. When false, the swapped table "
+        "is a new table and re-snapshotted, or the pipeline stops if it takes no snapshots.",
     )
     include_comments: bool = Field(
-        False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
+        False, alias="include-comments.enabled", description="Replicate comments of tables and columns."
     )
     tinyint1_as_boolean: bool = Field(
         False,
         alias="treat-tinyint1-as-boolean.enabled",
-        description="Read TINYINT(1) as BOOLEAN, which turns every value but 0 into true. Default false, so that no "
-        "value is lost (Flink CDC's default is true). Stays as it is while a pipeline lives.",
+        description="Read TINYINT(1) as BOOLEAN, which turns every value except 0 into true. The default is false, "
+        "so that no value is lost (Flink CDC's default is true). Cannot be changed for an existing "
+        "pipeline.",
     )
     invalid_dates: Annotated[InvalidDates, AnyCase, BeforeValidator(_null_is_a_word)] = Field(
         "null",
         alias="invalid-dates",
-        description="What becomes of dates no calendar has, such as 0000-00-00: `null`, with a counted warning, or "
-        "`fail`: the pipeline stops.",
+        description="What to do with invalid dates, such as 0000-00-00: `null` replaces them with NULL and counts "
+        "them, `fail` stops the pipeline.",
     )
     invalid_text: Annotated[Literal["fail", "replace"], AnyCase] = Field(
         "fail",
         alias="invalid-text",
-        description="What becomes of bytes that a column's character set does not have, such as 0x81 in cp1250: "
-        "`fail`: the pipeline stops, or `replace`: U+FFFD, with a counted warning. In a key the pipeline stops anyway.",
+        description="What to do with bytes that are invalid in a column's character set, such as 0x81 in cp1250: "
+        "`fail` stops the pipeline, `replace` replaces them with U+FFFD and counts them. In a key they "
+        "always stop the pipeline.",
     )
 
     _ignore_case: bool = PrivateAttr(True)

@@ -60,9 +60,9 @@ def _check_gtids(text: str) -> str:
     raise OptionError("is no GTID set of MySQL and no GTID position of MariaDB", hint)
 
 
-_COLUMNS = "a rule's `projection` chooses columns"
-_MASKS = "a rule's `mask` hides values: REDACT, HASH, MASK, TRUNCATE_TEXT"
-_TABLES = "`tables` and `tables.exclude` choose tables"
+_COLUMNS = "use the `projection` of a rule"
+_MASKS = "use the `mask` of a rule: REDACT, HASH, MASK, TRUNCATE_TEXT"
+_TABLES = "use `tables` and `tables.exclude`"
 ServerId = Annotated[str, Field(pattern=r"^[0-9]{1,10}\s*(-\s*[0-9]{1,10})?$"), AfterValidator(_check_server_id)]
 
 
@@ -73,31 +73,31 @@ class MySqlSourceOptions(SnapshotOptions):
     drafted_by: ClassVar[str] = "connectors.mysql.draft:draft"
     url_schemes: ClassVar[tuple[str, ...]] = ("mysql", "mariadb")
     flink_only: ClassVar[dict[str, str]] = {
-        "scan.snapshot.fetch.size": "rows are streamed, the server sends them as they are found",
-        "chunk-meta.group.size": "chunks are kept in a file of the state directory",
+        "scan.snapshot.fetch.size": "rows are streamed",
+        "chunk-meta.group.size": "chunks are stored in a file of the state directory",
         "scan.incremental.snapshot.unbounded-chunk-first.enabled": "a chunk's size does not matter, rows are streamed",
-        "scan.incremental.close-idle-reader.enabled": "there are no readers that could be idle",
-        "scan.binlog.newly-added-table.enabled": "a table created while the pipeline runs is captured when it matches "
-        "`tables`",
+        "scan.incremental.close-idle-reader.enabled": "there are no idle readers",
+        "scan.binlog.newly-added-table.enabled": "a table created while the pipeline runs is captured if it "
+        "matches `tables`",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
         "connection.pool.size": "there is no pool: the planner and each task hold one connection",
         "jdbc.properties.*": "there is no JDBC driver; see connect.timeout and tls.mode",
         "debezium.*": "there is no Debezium engine; the binlog is read directly",
     }
     flink_refused: ClassVar[dict[str, str]] = {
-        "debezium.skipped.operations": "a rule with a filter leaves rows out: `__data_event_type__ <> '-D'`",
+        "debezium.skipped.operations": "use a rule with a filter: `__data_event_type__ <> '-D'`",
         "debezium.column.include.list": _COLUMNS,
         "debezium.column.exclude.list": _COLUMNS,
         "debezium.column.whitelist": _COLUMNS,
         "debezium.column.blacklist": _COLUMNS,
         "debezium.column.mask.*": _MASKS,
         "debezium.column.truncate.*": _MASKS,
-        "debezium.converters": "a rule's `projection` computes other values",
+        "debezium.converters": "use the `projection` of a rule to compute values",
         "debezium.database.include.list": _TABLES,
         "debezium.database.exclude.list": _TABLES,
         "debezium.table.include.list": _TABLES,
         "debezium.table.exclude.list": _TABLES,
-        "debezium.gtid.source.*": "remove it: transactions come from whichever server they began on",
+        "debezium.gtid.source.*": "remove it: transactions of all original servers are captured",
     }
 
     flink_defaults: ClassVar[dict[str, str]] = {
@@ -117,21 +117,21 @@ class MySqlSourceOptions(SnapshotOptions):
         None,
         alias="server-id",
         json_schema_extra={"errorMessage": "must be a number, or a range such as 5400-5408"},
-        description="Replica id to read the binlog with, one (`5400`) or a range (`5400-5408`), unused by any other "
-        "replica of the server. Default: unused ids are picked.",
+        description="Replica id for reading the binlog, one (`5400`) or a range (`5400-5408`), not used by any "
+        "other replica of the server. Default: unused ids.",
     )
     server_time_zone: Zone | None = Field(
         None,
         alias="server-time-zone",
-        description="Time zone of the session. The binlog holds TIMESTAMP as UTC and DATETIME as written, so no value "
-        "depends on it.",
+        description="Time zone of the session. Without effect: the binlog has TIMESTAMP in UTC and DATETIME as "
+        "written.",
     )
     startup_mode: Annotated[StartupMode, AnyCase] = Field(
         "initial",
         alias="scan.startup.mode",
-        description="How a new pipeline starts: `initial` copies the tables and goes on with the binlog, `snapshot` "
-        "copies them and ends, `earliest-offset` (all of the binlog there is), `latest-offset`, `specific-offset` and "
-        "`timestamp` copy nothing.",
+        description="How a new pipeline starts: `initial` takes a snapshot and follows the binlog, `snapshot` "
+        "takes a snapshot and ends, `earliest-offset` (the whole available binlog), `latest-offset`, "
+        "`specific-offset` and `timestamp` take no snapshot.",
     )
     specific_offset_file: Line | None = Field(
         None, alias="scan.startup.specific-offset.file", description="Binlog file to start in, with its position."
@@ -142,7 +142,7 @@ class MySqlSourceOptions(SnapshotOptions):
     specific_offset_gtid_set: Annotated[str, AfterValidator(_check_gtids)] | None = Field(
         None,
         alias="scan.startup.specific-offset.gtid-set",
-        description="GTIDs that count as done; everything else is read. Instead of file and position.",
+        description="GTIDs that are already processed; everything else is read. Instead of file and position.",
     )
     specific_offset_skip_events: int = Field(
         0, alias="scan.startup.specific-offset.skip-events", ge=0, description="Only 0 in this version."
@@ -164,31 +164,30 @@ class MySqlSourceOptions(SnapshotOptions):
     connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
         30.0,
         alias="connect.timeout",
-        description="How long one attempt to connect may take, and "
-        "how long the server may take to answer a short query. Reading table definitions, splitting tables and copying "
-        "have longer limits.",
+        description="Timeout of one connection attempt, and of a short query. Reading table definitions, splitting "
+        "and copying tables have longer limits.",
     )
     connect_max_retries: int = Field(
-        3, alias="connect.max-retries", ge=0, description="How often a failed connection is tried again, with pauses."
+        3, alias="connect.max-retries", ge=0, description="Number of retries of a failed connection, with pauses."
     )
     retry_timeout_s: Annotated[Duration, AtLeast("0 s"), AtMost("30 d")] = Field(
         600.0,
         alias="retry-timeout",
-        description="How long a server that was read from may be away, or fail in a way that passes, before the run "
-        "stops; it is asked again and again meanwhile. At the start of a run it has to be there (connect.max-retries).",
+        description="How long a server that becomes unavailable during a run, or has a temporary failure, is "
+        "retried before the run stops. At the start of a run connect.max-retries applies.",
     )
     heartbeat_interval_s: Annotated[Duration, AtLeast("100 ms"), AtMost("30 d")] = Field(
-        30.0, alias="heartbeat.interval", description="How often an idle server says that the connection lives."
+        30.0, alias="heartbeat.interval", description="Interval of the server's heartbeats on an idle connection."
     )
     tls_mode: Annotated[TlsMode, AnyCase] | None = Field(
         None,
         alias="tls.mode",
-        description="TLS of the connection. Default: `verify-identity`, or `preferred` when hostname is this machine "
-        "(localhost, 127.*, ::1). A server with a certificate of its own making needs `tls.ca`. `required` and "
+        description="TLS of the connection. Default: `verify-identity`, or `preferred` when hostname is this "
+        "machine (localhost, 127.*, ::1). A self-signed certificate needs `tls.ca`. `required` and "
         "`preferred` verify nothing.",
     )
     tls_ca: FilePath | None = Field(
-        None, alias="tls.ca", description="PEM file of the authority that signed the server's certificate."
+        None, alias="tls.ca", description="PEM file of the CA that signed the server's certificate."
     )
     tls_cert: FilePath | None = Field(None, alias="tls.cert", description="PEM file of the client's certificate.")
     tls_key: FilePath | None = Field(None, alias="tls.key", description="PEM file of the client's private key.")
@@ -196,9 +195,9 @@ class MySqlSourceOptions(SnapshotOptions):
     key_retrieval: bool = Field(
         False,
         alias="allow-public-key-retrieval",
-        description="Whether the password may be encrypted with a public key that the server sends itself, without TLS "
-        "(caching_sha2_password, sha256_password): whoever comes between can then read it, on a forwarded "
-        "port of this machine too.",
+        description="Whether the password may be sent without TLS, encrypted with a public key from the server "
+        "(caching_sha2_password, sha256_password): a man in the middle can then read it, also behind a "
+        "forwarded local port.",
     )
 
     @property
@@ -310,8 +309,8 @@ class BinlogFilesSourceOptions(LogOptions):
     schema_files: FilePath | list[FilePath] | None = Field(
         None,
         alias="schema-files",
-        description="SQL files with CREATE TABLE statements, such as `mysqldump --no-data` writes, for tables whose "
-        "creation is not in the binlog files. A path, a glob or a list.",
+        description="SQL files with CREATE TABLE statements, such as `mysqldump --no-data` writes, for tables "
+        "whose CREATE TABLE is not in the binlog files. A path, a glob or a list.",
     )
 
     @property

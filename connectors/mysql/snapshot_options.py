@@ -77,103 +77,107 @@ class SnapshotOptions(LogOptions):
         100_000,
         alias="scan.incremental.snapshot.chunk.size",
         ge=1,
-        description="Rows in one chunk, roughly; less for tables of long rows. Rows are streamed, so memory does not "
-        "depend on it; a chunk that fails is read again from its beginning (Flink CDC's default is 8096).",
+        description="Approximate number of rows in one chunk; less for tables with long rows. Rows are streamed, "
+        "so memory does not depend on it; a failed chunk is read again from its beginning (Flink CDC's "
+        "default is 8096).",
     )
     chunk_key: KeyColumnsText | None = Field(
         None,
         alias="scan.incremental.snapshot.chunk.key-column",
-        description="Column to split a table by, instead of its key: `shop.orders:id;shop.log_[0-9]+:at`. An index has "
-        "to begin with it, and in a table with a primary key it has to be a column of that.",
+        description="Column to split a table by, instead of its key: `shop.orders:id;shop.log_[0-9]+:at`. It must "
+        "be the first column of an index, and in a table with a primary key a column of that key.",
     )
     chunk_factor_low: float = Field(
         0.05,
         alias="chunk-key.even-distribution.factor.lower-bound",
         ge=0,
-        description="An integer key with fewer values than this for each row, (max - min + 1) / rows, is split by "
+        description="An integer key with fewer values per row than this, (max - min + 1) / rows, is split by "
         "queries instead of even ranges.",
     )
     chunk_factor_high: float = Field(
         1000.0,
         alias="chunk-key.even-distribution.factor.upper-bound",
         ge=1,
-        description="The same for more values than this for each row.",
+        description="The same for more values per row than this.",
     )
     snapshot_filters: Filters = Field(
         default_factory=dict,
         alias="scan.snapshot.filters",
-        description="Rows to copy, by table: `{shop.orders: \"created > '2024-01-01'\"}`, each a condition of the "
-        "server's own SQL. The log is not filtered: changes of other rows come with it. A list such as "
-        "`[{table: shop.orders, filter: id > 9}]` is read too, and a text such as "
-        "`shop.orders:id > 9;shop.log:id < 5`.",
+        description="Rows to copy, by table: `{shop.orders: \"created > '2024-01-01'\"}`, each a condition in the "
+        "server's SQL. The log is not filtered: changes of other rows are replicated. A list such as "
+        "`[{table: shop.orders, filter: id > 9}]` is read too, and a text such as `shop.orders:id > "
+        "9;shop.log:id < 5`.",
     )
     backfill_skip: bool = Field(
         False,
         alias="scan.incremental.snapshot.backfill.skip",
-        description="Do not merge what changed while a chunk's view was opened; the log brings it again. Only for "
-        "sinks that keep one row for each key: others get rows twice.",
+        description="Do not merge the changes made while a chunk's view was opened; they are delivered again from "
+        "the log. Only for sinks that keep one row per key: others get duplicates.",
     )
     rows_per_second: int | None = Field(
         None,
         alias="scan.snapshot.rows-per-second",
         ge=1,
-        description="Most rows to copy in a second, from all tables together. Default: as fast as it goes.",
+        description="Maximum number of rows to copy per second, of all tables together. Default: no limit.",
     )
     max_connections: int | None = Field(
         None,
         alias="scan.snapshot.max-connections",
         ge=1,
-        description="Most connections that copy at a time. Default: the pipeline's parallelism.",
+        description="Maximum number of connections that copy at the same time. Default: the pipeline's parallelism.",
     )
     max_connections_per_table: int | None = Field(
         None,
         alias="scan.snapshot.max-connections-per-table",
         ge=1,
-        description="Most connections that copy one table at a time. Default: as many as there are.",
+        description="Maximum number of connections that copy the same table at the same time. Default: all.",
     )
     table_modes: Modes = Field(
         default_factory=dict,
         alias="scan.startup.table-modes",
-        description="How tables start that are there already, by table, when it is not as the pipeline does: "
-        "`{shop.log_\\.*: latest-offset}` takes only changes of these, `initial` copies them.",
+        description="Startup mode of existing tables, by table, if different from the pipeline's: with "
+        "`{shop.log_\\.*: latest-offset}` only changes are captured, with `initial` the tables are "
+        "copied.",
     )
     on_purged: Annotated[OnPurged, AnyCase] = Field(
         "fail",
         alias="scan.on-purged",
-        description="When the server has purged log that was not read yet: `fail` stops with an error, `resnapshot` "
+        description="What to do if the server has purged unread log: `fail` stops with an error, `resnapshot` "
         "re-snapshots all tables.",
     )
     uncertain: Annotated[Literal["copy", "stop"], AnyCase] = Field(
         "copy",
         alias="schema-change.uncertain",
-        description="When the log does not tell what a schema change made of the rows of a table: `copy` re-snapshots "
-        "the table beside everything else, `stop` leaves it to the sink, which makes changes that are certain and "
-        "refuses the rest.",
+        description="What to do if the log does not contain the effect of a schema change on existing rows: `copy` "
+        "re-snapshots the table while everything else continues, `stop` lets the sink apply changes "
+        "that are certain and refuse the rest.",
     )
     copy_max_rows: int = Field(
         100_000_000,
         alias="schema-change.copy-max-rows",
         ge=0,
-        description="A table with more rows, as the server estimates, is not re-snapshotted by itself; the pipeline "
-        "stops.",
+        description="A table with more rows, by the server's estimate, is not re-snapshotted automatically; the "
+        "pipeline stops.",
     )
     cascades: Annotated[Literal["warn", "copy", "ignore"], AnyCase] = Field(
         "warn",
         alias="foreign-key-cascades",
-        description="What foreign keys do to rows (`ON DELETE CASCADE`, `SET NULL`) is not in the log of MariaDB and "
-        "of MySQL before 9.6: `warn` names them at the start, `copy` re-snapshots such a table when rows that it "
-        "refers to are deleted or change, `ignore` says nothing.",
+        description="The effect of foreign key actions (`ON DELETE CASCADE`, `SET NULL`) is not in the log of "
+        "MariaDB and of MySQL before 9.6: `warn` names such foreign keys at the start, `copy` "
+        "re-snapshots the child table when referenced rows are deleted or change, `ignore` does "
+        "nothing.",
     )
     cascades_interval_s: Annotated[Duration, AtLeast("0 s")] = Field(
         600.0,
         alias="foreign-key-cascades.interval",
-        description="Least time between the beginnings of two such copies of a table.",
+        description="Minimum time between the starts of two such re-snapshots of a table.",
     )
     newly_added: bool = Field(
         True,
         alias="scan.newly-added-table.enabled",
-        description="Copy tables that match `tables` since the file was edited, while the log of the others goes on. "
-        "When false such a table stops the pipeline (Flink CDC's default is false, and ignores them).",
+        description="Copy tables that match `tables` after an edit of the file, while the log of the others is "
+        "followed. When false, such a table stops the pipeline (Flink CDC's default is false, and "
+        "ignores them).",
     )
 
     def chunk_key_column(self, table: TableId) -> str | None:

@@ -73,8 +73,8 @@ class PaimonSinkOptions(LakeSinkOptions):
         TABLE: "Properties of new tables, such as `table.properties.bucket: 8`.",
     }
     flink_only: ClassVar[dict[str, str]] = {
-        "sink.cross-partition-upsert.tables": "keys get the partition columns, and an update that moves a row deletes "
-        "the old one",
+        "sink.cross-partition-upsert.tables": "the partition columns are part of the key, and an update that moves "
+        "a row deletes the old one",
     }
     drafted: ClassVar[dict[str, str]] = {
         "catalog.properties.metastore": "filesystem", "catalog.properties.warehouse": "warehouse",
@@ -83,8 +83,7 @@ class PaimonSinkOptions(LakeSinkOptions):
     type: Literal["paimon"] = Field(description="Connector name.")
     metastore: Annotated[Literal["filesystem", "rest", "jdbc"], AnyCase] = Field(
         alias="catalog.properties.metastore",
-        description="Kind of the catalog: `filesystem`, `rest` or `jdbc`. Hive's metastore cannot be spoken to without "
-        "Java.",
+        description="Kind of the catalog: `filesystem`, `rest` or `jdbc`. `hive` is not supported, as it needs Java.",
     )
     warehouse: Annotated[Line, AfterValidator(_from_folder)] | None = Field(
         None,
@@ -95,13 +94,13 @@ class PaimonSinkOptions(LakeSinkOptions):
     uri: Line | None = Field(
         None,
         alias="catalog.properties.uri",
-        description="Where a `rest` or `jdbc` catalog is, such as `http://host:80`.",
+        description="Address of a `rest` or `jdbc` catalog, such as `http://host:80`.",
     )
     user_prefix: Line = Field(
         "cdc",
         alias="commit.user-prefix",
         min_length=1,
-        description="Begins the commit user, before the pipeline's id (Flink CDC: `admin`, before a random text).",
+        description="Prefix of the commit user, before the pipeline's id (Flink CDC: `admin`, before a random text).",
     )
     partition_key: Annotated[str, AfterValidator(_check_partitions)] = Field(
         "",
@@ -113,14 +112,14 @@ class PaimonSinkOptions(LakeSinkOptions):
         alias="sink.buckets",
         ge=1,
         le=1024,
-        description="Buckets of a new table with a key, in each partition; `table.properties.bucket` says the same. "
-        "Default: 1. One bucket is rewritten by one task of a compaction: take one for each GB or so.",
+        description="Number of buckets per partition of a new table with a key; `table.properties.bucket` is the "
+        "same. Default: 1. A bucket is compacted by one task: use about one per GB.",
     )
     flush_size: Size = Field(
         64 << 20,
         alias="sink.flush-size",
         ge=1 << 20,
-        description="Arrow bytes of one table that a task gathers before it writes files; a task holds twice as much.",
+        description="Arrow bytes of one table that a task buffers before it writes files; a task holds twice as much.",
     )
 
     def catalog_options(self) -> dict[str, str]:

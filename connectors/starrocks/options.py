@@ -61,9 +61,10 @@ class StarRocksSinkOptions(LoadSinkOptions):
         "sink.buffer-flush.interval-ms": BATCHES,
         "sink.scan-frequency.ms": BATCHES,
         "sink.at-least-once.use-transaction-stream-load": "every load is a transaction that is prepared and committed",
-        "sink.metric.histogram-window-size": "the status line and the summary of the run show what was loaded",
-        "sink.max-retries": "a failed load is sent again by its task; a commit that got no answer asks for its label",
-        "sink.semantic": "sink.delivery-guarantee says it; exactly-once is the default",
+        "sink.metric.histogram-window-size": "see the status line and the summary of the run",
+        "sink.max-retries": "a failed load is sent again by its task; after a commit without a response the label "
+        "is queried",
+        "sink.semantic": "use sink.delivery-guarantee; exactly-once is the default",
         "sink.version": "there is one version of this sink",
     }
 
@@ -76,62 +77,68 @@ class StarRocksSinkOptions(LoadSinkOptions):
     type: Literal["starrocks"] = Field(description="Connector name.")
     jdbc_url: JdbcUrl = Field(
         alias="jdbc-url",
-        description="Where front ends speak SQL: `jdbc:mysql://fe1:9030,fe2:9030`. The first that answers is used.",
+        description="SQL addresses of front ends: `jdbc:mysql://fe1:9030,fe2:9030`. The first one that answers is "
+        "used.",
     )
     load_url: Annotated[str, addresses(HTTP_PORT, f"fe1:{HTTP_PORT};fe2:{HTTP_PORT}")] = Field(
         alias="load-url",
-        description="Where front ends speak HTTP: `fe1:8030;fe2:8030`, each with `https://` before it for TLS. The "
-        "first that answers is used. They name the back ends, which this machine and Spark's workers have to reach.",
+        description="HTTP addresses of front ends: `fe1:8030;fe2:8030`, with `https://` for TLS. The first one "
+        "that answers is used. They redirect to back ends, which this machine and Spark's workers must "
+        "reach.",
     )
     delivery_guarantee: Annotated[Literal["exactly-once", "at-least-once"], AnyCase] = Field(
         "exactly-once",
         alias="sink.delivery-guarantee",
-        description="`exactly-once`: workers prepare rows in StarRocks, the driver commits them. `at-least-once`: rows "
-        "wait in the state directory, and the driver loads them once the batch is decided; a load that StarRocks has "
-        "forgotten since is loaded again.",
+        description="`exactly-once`: workers prepare rows in StarRocks, the driver commits them. `at-least-once`: "
+        "rows are staged in the state directory, and the driver loads them once the batch is decided; "
+        "a load that StarRocks has forgotten is loaded again.",
     )
     connect_timeout_ms: int = Field(
-        30_000, alias="sink.connect.timeout-ms", ge=100, le=600_000, description="How long a connection may take."
+        30_000,
+        alias="sink.connect.timeout-ms",
+        ge=100,
+        le=600_000,
+        description="Timeout for establishing a connection.",
     )
     continue_timeout_ms: int = Field(
         30_000,
         alias="sink.wait-for-continue.timeout-ms",
         ge=3_000,
         le=600_000,
-        description="How long a back end may take to plan a load before it takes the rows (`100 Continue`).",
+        description="How long a back end may take to plan a load before it accepts rows (`100 Continue`).",
     )
     socket_timeout_ms: int = Field(
         -1,
         alias="sink.socket.timeout-ms",
         ge=-1,
         le=86_400_000,
-        description="How long an answer may take. -1: 600 seconds.",
+        description="Timeout of a response. -1: 600 seconds.",
     )
     prepared_timeout_s: Duration | None = Field(
         None,
         alias="sink.prepared-timeout",
-        description="How long StarRocks keeps a prepared load for its commit, such as `3 d` (StarRocks 3.5.4 and "
-        "later): longer than the longest outage of this tool. Default: the server's setting, one day.",
+        description="How long StarRocks keeps a prepared load, such as `3 d` (StarRocks 3.5.4 and later): longer "
+        "than any downtime of the pipeline. Default: the server's setting, one day.",
     )
     character_bytes: int = Field(
         4,
         alias="unicode-char.max-bytes",
         ge=1,
         le=4,
-        description="Bytes that a VARCHAR gets for each character of the source's (Flink CDC's default is 3, into "
-        "which not every utf8mb4 text fits).",
+        description="Bytes of a VARCHAR per character of the source's (Flink CDC's default is 3, which is too "
+        "short for some utf8mb4 text).",
     )
     json_type: Annotated[Literal["string", "json"], AnyCase] = Field(
         "string",
         alias="table.create.json-type",
-        description="What JSON columns become: `string` keeps MySQL's text, `json` is StarRocks' own type, which keeps "
-        "numbers as doubles and up to 16 MB.",
+        description="Type of JSON columns: `string` keeps MySQL's text, `json` is StarRocks' own type, which has "
+        "doubles as numbers and a limit of 16 MB.",
     )
     key_bytes: int = Field(
         128,
         alias="sink.max-key-bytes",
         ge=1,
-        description="The back ends' `primary_key_limit_size`: rows with longer keys are found before they are sent.",
+        description="The back ends' `primary_key_limit_size`: rows with longer keys are detected before they are sent.",
     )
     buckets: int | None = Field(
         None, alias="table.create.num-buckets", ge=1, description="Buckets of new tables. Default: StarRocks chooses."

@@ -20,11 +20,11 @@ class ValuesSourceOptions(SourceOptions):
     path: FilePath | None = Field(
         None,
         min_length=1,
-        description="JSON-lines file: one schema change or row image a line. Relative to the folder of the pipeline "
-        "file.",
+        description="JSON-lines file: one schema change or row image per line. Relative to the folder of the "
+        "pipeline file.",
     )
     rows: tuple[dict[str, Any], ...] | None = Field(
-        None, description="The same objects as in the file, as a list in the pipeline file. Give `path` or `rows`."
+        None, description="The same objects as a list in the pipeline file. Set either `path` or `rows`."
     )
 
     metadata_list: str | None = Field(

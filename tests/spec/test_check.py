@@ -168,9 +168,9 @@ def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> Non
 @pytest.mark.parametrize(
     ("key", "instead"),
     [
-        ("skipped.operations", "a rule with a filter leaves rows out"),
-        ("column.mask.hash.SHA-256.with.salt.x", "a rule's `mask` hides values"),
-        ("column.exclude.list", "a rule's `projection` chooses columns"),
+        ("skipped.operations", "use a rule with a filter"),
+        ("column.mask.hash.SHA-256.with.salt.x", "use the `mask` of a rule"),
+        ("column.exclude.list", "use the `projection` of a rule"),
         ("gtid.source.includes", "remove it"),
     ],
 )

@@ -28,7 +28,7 @@ def test_generated_files_are_fresh_and_schemas_valid() -> None:
 
 @pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.stem)
 def test_an_example_pipeline_is_valid_and_warns_of_nothing(file: Path) -> None:
-    assert check_file(str(file), env={"MYSQL_PASSWORD": "x", "HASH_KEY": "x" * 16}).warnings == ()
+    assert check_file(str(file), env={"MYSQL_PASSWORD": "x", "SINK_PASSWORD": "x", "HASH_KEY": "x" * 16}).warnings == ()
 
 
 def test_the_bundled_schema_gives_the_same_answers() -> None:

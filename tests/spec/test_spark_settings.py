@@ -55,6 +55,6 @@ def test_what_is_not_the_files_to_say_is_refused_without_the_value(line: str, sa
 def test_a_pipeline_that_shares_its_spark_with_others_is_refused_with_the_keys(tmp_path: Path) -> None:
     shared = SharedSpark(tmp_path / "server", "local[1]", (), lambda text, level: None)
     spec = with_settings("spark.executor.memory: 2g")
-    with pytest.raises(EngineError, match=r"cannot have its spark\.executor\.memory"):
+    with pytest.raises(EngineError, match=r"cannot have its own spark\.executor\.memory"):
         run(spec, state_dir=tmp_path / "state", control=RunControl(shared=shared))
     assert not (tmp_path / "state").exists()

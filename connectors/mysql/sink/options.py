@@ -25,7 +25,7 @@ from cdc.options import (
 from connectors.mysql.options import TlsMode, is_loopback
 
 _JDBC = re.compile(r"jdbc:(?:mysql|oceanbase)://([^/?#,:]+|\[[^\]]+\])(?::(\d{1,5}))?(?:[/?#].*)?", re.IGNORECASE)
-_BUFFERS = "a batch is a range of the source's log, and written in one transaction: see source max-batch-bytes"
+_BUFFERS = "a batch is written in one transaction; the source's max-batch-bytes sets its size"
 
 
 def _check_url(text: str) -> str:
@@ -49,30 +49,28 @@ class ServerSinkOptions(SinkOptions):
         alias="sink.metadata-database",
         min_length=1,
         max_length=64,
-        description="Database for the table `commits`, which has the last batch of each pipeline. Made when it is "
-        "missing.",
+        description="Database for the table `commits` with the last batch of each pipeline. Created if missing.",
     )
     connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
-        30.0, alias="connect.timeout", description="How long one attempt to connect may take."
+        30.0, alias="connect.timeout", description="Timeout of one connection attempt."
     )
     retry_timeout_s: Annotated[Duration, AtLeast("0 s"), AtMost("30 d")] = Field(
         600.0,
         alias="retry-timeout",
-        description="How long a server may be away, or refuse in a way that passes, before the run stops.",
+        description="How long an unavailable server, or a temporary failure, is retried before the run stops.",
     )
     statement_timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
-        3600.0, alias="sink.statement-timeout", description="How long one statement may take, an ALTER included."
+        3600.0, alias="sink.statement-timeout", description="Timeout of one statement, including an ALTER."
     )
     lock_wait_timeout_s: Annotated[Duration, AtLeast("1 s"), AtMost("30 d")] = Field(
         60.0,
         alias="sink.lock-wait-timeout",
-        description="How long to wait for rows or a table that somebody else has locked, before the batch is tried "
-        "again.",
+        description="How long to wait for rows or a table locked by somebody else, before the batch is retried.",
     )
     rejected_values: Annotated[Literal["fail", "dead-letter"], AnyCase] = Field(
         "fail",
         alias="sink.invalid-values",
-        description="What becomes of a row that its table does not take: `fail` stops the run and names it, "
+        description="What to do with a row that the server refuses: `fail` stops the run and names it, "
         "`dead-letter` writes it to a file instead, with the server's reason, and counts it.",
     )
     dead_letters: FilePath | None = Field(
@@ -86,14 +84,14 @@ class ServerSinkOptions(SinkOptions):
         description="TLS of the connection. Default: `verify-identity`, or `preferred` on this machine.",
     )
     tls_ca: FilePath | None = Field(
-        None, alias="tls.ca", description="PEM file of the authority that signed the server's certificate."
+        None, alias="tls.ca", description="PEM file of the CA that signed the server's certificate."
     )
     tls_cert: FilePath | None = Field(None, alias="tls.cert", description="PEM file of the client's certificate.")
     tls_key: FilePath | None = Field(None, alias="tls.key", description="PEM file of the client's private key.")
     key_retrieval: bool = Field(
         False,
         alias="allow-public-key-retrieval",
-        description="Whether the password may be encrypted with a key that the server sends itself, without TLS.",
+        description="Whether the password may be sent without TLS, encrypted with a public key from the server.",
     )
 
     @property
@@ -158,16 +156,16 @@ class OceanBaseSinkOptions(ServerSinkOptions):
         "buffer-flush.interval": _BUFFERS,
         "buffer-flush.buffer-size": _BUFFERS,
         "max-retries": "see retry-timeout",
-        "memstore-check.*": "a full memstore (-4030) is tried again for retry-timeout",
-        "partition.enabled": "partitions are those of the table, as somebody made it",
+        "memstore-check.*": "a full memstore (-4030) is retried for retry-timeout",
+        "partition.enabled": "to partition a table, create it yourself",
         "direct-load.*": "rows are written in the transaction of their batch",
-        "schema-name": "tables go where their routes say",
-        "table-name": "tables go where their routes say",
+        "schema-name": "use `route`",
+        "table-name": "use `route`",
     }
 
     type: Literal["oceanbase"] = Field(description="Connector name.")
     url: Annotated[Line, AfterValidator(_check_url)] = Field(
-        description="Address of the server or proxy, `jdbc:mysql://host:2881`. What follows the port has no effect."
+        description="Address of the server or proxy, `jdbc:mysql://host:2881`. Anything after the port has no effect."
     )
 
     @property

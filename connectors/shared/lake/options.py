@@ -57,26 +57,27 @@ class LakeSinkOptions(SinkOptions):
         20,
         alias="sink.compaction.files",
         ge=2,
-        description="How many files of about one size a bucket or partition may have, or delete files a data file, "
-        "before they are merged.",
+        description="Number of files of similar size per bucket or partition, or of delete files per data file, "
+        "after which they are merged.",
     )
     threads: int = Field(
         4,
         alias="sink.io.thread-count",
         ge=1,
         le=64,
-        description="How many tables one task writes at a time, and how many the driver commits at a time.",
+        description="Number of tables that one task writes at the same time, and that the driver commits at the "
+        "same time.",
     )
     keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
         "fail",
         alias="sink.keyless-changes",
-        description="What becomes of updates and deletes of tables without a key, which only grow: `fail` stops the "
-        "run, `skip` leaves them out, counted.",
+        description="What to do with updates and deletes of tables without a key, which are append-only: `fail` "
+        "stops the run, `skip` skips and counts them.",
     )
     retry_timeout_s: Duration = Field(
         600.0,
         alias="retry-timeout",
-        description="How long a catalog or store that is away is tried again, with growing pauses.",
+        description="How long an unavailable catalog or store is retried, with growing pauses.",
     )
 
     @model_validator(mode="before")

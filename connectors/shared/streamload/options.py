@@ -17,8 +17,8 @@ from connectors.shared.streamload.pack import Packing
 
 HTTP_PORT, BACKEND_PORT, SQL_PORT = 8030, 8040, 9030
 TABLE_PROPERTIES, LOAD_PROPERTIES = "table.create.properties.", "sink.properties."
-BATCHES = "a batch is a range of the source's log: its size is source max-batch-bytes, and it is sent as it is read"
-"""Message for Flink CDC's buffer options."""
+BATCHES = "rows are sent as they are read; the source's max-batch-bytes sets the size of a batch"
+"""What Flink CDC's options of buffers are answered with."""
 
 _JDBC = re.compile(r"jdbc:mysql(?:\+srv|:loadbalance|:replication)?://([^/?#]+)(?:[/?#].*)?", re.IGNORECASE)
 
@@ -99,13 +99,14 @@ class LoadSinkOptions(SinkOptions):
     enable_delete: bool = Field(
         True,
         alias="sink.enable-delete",
-        description="Whether deletes are carried out. When false, deleted rows stay, and are counted.",
+        description="Whether deletes are applied. When false, deleted rows stay, and are counted.",
     )
     rejected_values: Annotated[Literal["fail", "null", "truncate", "dead-letter"], AnyCase] = Field(
         "fail",
         alias="sink.invalid-values",
-        description="What becomes of a value that the sink's column cannot hold: `fail` stops the run and names it, "
-        "`null` and `truncate` change it, `dead-letter` writes the row to a file instead. All but `fail` count it.",
+        description="What to do with a value that the sink's column cannot hold: `fail` stops the run and names "
+        "it, `null` and `truncate` change it, `dead-letter` writes the row to a file instead. All but "
+        "`fail` count it.",
     )
     dead_letters: FilePath | None = Field(
         None,
@@ -115,41 +116,42 @@ class LoadSinkOptions(SinkOptions):
     keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
         "fail",
         alias="sink.keyless-changes",
-        description="What becomes of updates and deletes of tables without a key, which a load cannot carry out: "
-        "`fail` stops the run, `skip` leaves them out, counted.",
+        description="What to do with updates and deletes of tables without a key, which a load cannot apply: "
+        "`fail` stops the run, `skip` skips and counts them.",
     )
     time_zone: Zone | None = Field(
         None,
         alias="sink.time-zone",
-        description="Time zone whose wall clock TIMESTAMP values are written in, such as `Asia/Shanghai`: a DATETIME "
-        "has no zone. Default: the pipeline's `local-time-zone`, which is UTC unless it is set. It stays while the "
-        "pipeline lives.",
+        description="Time zone in which TIMESTAMP values are written, such as `Asia/Shanghai`, as a DATETIME has "
+        "no zone. Default: the pipeline's `local-time-zone` (UTC). Cannot be changed for an existing "
+        "pipeline.",
     )
     threads: int = Field(
         8,
         alias="sink.io.thread-count",
         ge=1,
         le=64,
-        description="How many tables one task encodes and sends at a time, and how many the driver commits at a time.",
+        description="Number of tables that one task encodes and sends at the same time, and that the driver "
+        "commits at the same time.",
     )
     retry_timeout_s: Duration = Field(
         600.0,
         alias="retry-timeout",
-        description="How long servers that are away or busy are tried again, with growing pauses.",
+        description="How long unavailable or busy servers are retried, with growing pauses.",
     )
     load_timeout_s: Duration = Field(
         600.0,
         alias="sink.load.timeout",
         ge=1,
-        description="How long a load may take until it is prepared; the server aborts it after that.",
+        description="Maximum time until a load is prepared; after that the server aborts it.",
     )
     schema_change_timeout_s: Duration = Field(
         1800.0,
         alias="table.schema-change.timeout",
-        description="How long to wait for one schema change, which the server may carry out in a job of its own.",
+        description="How long to wait for a schema change job of the server.",
     )
     tls_ca: FilePath | None = Field(
-        None, alias="sink.tls.ca", description="PEM file of the authority that signed the servers' certificates."
+        None, alias="sink.tls.ca", description="PEM file of the CA that signed the servers' certificates."
     )
     tls_verify: bool = Field(
         True, alias="sink.tls.verify", description="Whether certificates and host names are checked."
@@ -157,7 +159,7 @@ class LoadSinkOptions(SinkOptions):
     tls_plain_backends: bool = Field(
         False,
         alias="sink.tls.plain-backends",
-        description="Whether a front end that is reached over TLS may send rows and the password to a plain back end.",
+        description="Whether rows and the password may be sent to a back end without TLS if the front end uses TLS.",
     )
     tls_sql: bool = Field(False, alias="sink.tls.sql", description="Whether SQL sessions use TLS.")
 
