@@ -41,6 +41,8 @@ The end of the log, and so the position of a snapshot, can be after them, and th
 time.
 """
 
+_BEFORE_ALL = [*events.FILE_HEADS, events.ROTATE, events.STOP, events.HEARTBEAT, events.HEARTBEAT_V2]
+_INSIDE = {events.TABLE_MAP, events.ROWS_QUERY, events.MARIADB_ANNOTATE_ROWS, *events.ROWS_TYPES}
 _XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 _ANY_ROWS = 1 << 62
 
@@ -108,7 +110,7 @@ class Segmenter:
         self._again: set[int] = set()
         self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
-        self._in_transaction = self._announced = self._file_begins = False
+        self._begun = self._in_transaction = self._announced = self._file_begins = False
         self._gtid = ""
         self.prepared = False
         """Whether the log had prepared XA transactions: what follows depends on what came before."""
@@ -154,8 +156,8 @@ class Segmenter:
             self._next_file(buffer)
         self._files.check(buffer)
         view = BufferView(buffer, self.position)
-        if not self._ids:
-            view.check_first_rows()
+        if not self._begun:
+            self._begin(buffer)
         self._steps = [(-1, self._schemas.entries)]
         first = 0
         for index, look in self._points(view):
@@ -182,6 +184,17 @@ class Segmenter:
         # Also for a file without transactions yet: the previous one may be purged.
         if not begun and (alone or self._file_begins or int(buffer.type[-1]) in _OUTSIDE):
             yield self._close(buffer, len(buffer) - 1)
+
+    def _begin(self, buffer: ReceiveBuffer) -> None:
+        """Look at the first event of all that is no head of a file. Raises UnsupportedChange inside a transaction."""
+        found = np.flatnonzero(~np.isin(buffer.type, _BEFORE_ALL))
+        self._begun = bool(len(found))
+        if self._begun and buffer.type[found[0]] in _INSIDE:
+            raise UnsupportedChange(
+                "the position to start from is inside a transaction, of which the rows before it would be missing",
+                where=buffer.where(int(found[0])),
+                hint="start from the beginning of a transaction",
+            )
 
     def _is_alone(self, buffer: ReceiveBuffer) -> bool:
         """Return whether the last event is FLUSH, GRANT or ANALYZE, with which the log may end.

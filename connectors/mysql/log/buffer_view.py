@@ -53,15 +53,6 @@ class BufferView:
             flags = buffer.data[buffer.start[gtids] + events.HEADER_SIZE + _MARIADB_FLAGS]
             self.begins = np.union1d(self.begins, gtids[(flags & _STANDALONE) == 0])
 
-    def check_first_rows(self) -> None:
-        """Raise CorruptLog where rows come before any TABLE_MAP: the position to start from was inside a statement."""
-        first = int(np.searchsorted(self.rows, 0, side="right")) - 1
-        if first < len(self.buffer) and not np.any(self.maps < first):
-            raise CorruptLog(
-                "rows of a table that no TABLE_MAP announced", where=self.buffer.where(first),
-                hint="start from the beginning of a transaction",
-            )  # fmt: skip
-
     def stop_before(self, index: int) -> int:
         """Return the index after the last transaction end before `index`; 0 when there is none in this buffer."""
         found = np.flatnonzero(self.is_end[:index])

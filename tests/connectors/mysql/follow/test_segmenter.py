@@ -404,11 +404,10 @@ def test_events_too_short_to_be_read_are_corruption(kind: int) -> None:
         plan([broken])
 
 
-@pytest.mark.parametrize("before", [[], [BEGIN]])
-def test_a_log_that_begins_with_rows_is_refused(before: list[Event]) -> None:
-    """The position to start from was inside a statement: rows without a table are not passed over."""
-    with pytest.raises(CorruptLog, match="no TABLE_MAP announced") as caught:
-        planned(*before, rows(1), XID, *insert(1, "shop.t"))
+@pytest.mark.parametrize("begin", [rows(1), table_map(1, "else.x"), (events.ROWS_QUERY, b"")])
+def test_a_start_inside_a_transaction_is_refused(begin: Event) -> None:
+    with pytest.raises(UnsupportedChange, match="inside a transaction") as caught:
+        planned((events.PREVIOUS_GTIDS, bytes(8)), begin, rows(1), XID, *insert(1, "shop.t"))
     assert caught.value.hint == "start from the beginning of a transaction"
 
 
