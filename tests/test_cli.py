@@ -197,7 +197,7 @@ def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log(he
     [
         (">&-", 0, ""),
         ("<&- >&- 2>&-", 0, ""),
-        ("> /dev/full", 5, "cdc: cannot write the output: No space left on device (look at where it goes)\n"),
+        ("> /dev/full", 5, "cdc: cannot write the output: No space left on device (check where it is redirected to)\n"),
     ],
 )
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
         ["sh", "-c", command, sys.executable, "demo.yaml", str(ROOT)],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.stderr == "cdc: the working folder does not exist any more (change to one that does)\n"
+    assert done.stderr == "cdc: the working folder no longer exists (change to an existing one)\n"
 
 
 LAKES = """source: {type: values, rows: []}
@@ -274,7 +274,7 @@ def test_files_are_compacted_in_each_sink_or_in_the_one_that_is_named(
     assert done == ["p/lake", "p/duck"]
     found = line("compact", str(tmp_path / "p.yaml"), "--sink", "duck")
     assert isinstance(found.exception, SinkError)
-    assert "nothing is to be compacted" in str(found.exception)
+    assert "there is nothing to compact" in str(found.exception)
     assert done[2:] == ["p/duck"]
 
 

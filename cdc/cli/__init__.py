@@ -1,7 +1,7 @@
-"""The command line: argv to calls. The only package that prints results and exits.
+"""The command line. The only package that prints results and exits.
 
-A file holds a group of commands; importing it registers them with `cdc.cli.root.app`. What is heavy is imported in the
-function of the command that needs it.
+Each file has a group of commands; importing it registers them with `cdc.cli.root.app`. Heavy modules are imported in
+the function of the command that needs them.
 """
 
 from cdc.cli import begin, checks, files, life, runs, serve, status

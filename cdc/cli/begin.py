@@ -1,4 +1,4 @@
-"""Commands that begin a pipeline: init, import."""
+"""Commands that create a pipeline: init, import."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def init(
     url: Annotated[str, typer.Argument(metavar="URL", help="The source: mysql://user@host:port/database.")],
     sink: Annotated[str, typer.Option(metavar="NAME", help="The sink's connector: duckdb, doris, starrocks, ...")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; default: stdout.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The file to write; default: stdout.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A further option of the source: tls.mode=required.")
     ] = None,
 ) -> None:
-    """Write a pipeline file, with comments, from what is found on a server. The password comes from the environment
-    (DB_PASSWORD) or is asked for, and is not written."""
+    """Write a commented pipeline file for the tables found on a server. The password is read from the environment
+    (DB_PASSWORD) or prompted for, and is not written."""
     from cdc.init.run import init_text
     from cdc.init.url import parse_url
     from cdc.spec.substitute import variables
@@ -43,12 +43,12 @@ def init(
         if not equals or "password" in name:
             raise typer.BadParameter("write KEY=VALUE, and no password", param_hint="--option")
     if output is not None and output.exists():
-        raise typer.BadParameter(f"{output} is there already, and is not overwritten", param_hint="--output")
+        raise typer.BadParameter(f"{output} already exists, and is not overwritten", param_hint="--output")
     password = server.password or os.environ.get(_PASSWORD) or _prompt(str(server))
     text = init_text(server, password, sink, {name: value for name, _, value in pairs}, output)
     if output is None:
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8"))  # as pipeline files are, whatever the terminal has
+        sys.stdout.buffer.write(text.encode("utf-8"))  # the encoding of pipeline files, whatever the terminal's
         return
     _write(output, text)
     wanted = dict.fromkeys(name for line in text.split("\n") for name in variables(line.partition("#")[0]))
@@ -56,7 +56,7 @@ def init(
 
 
 def _write(output: Path, text: str) -> None:
-    """The whole file or none."""
+    """Write the whole file or none."""
     try:
         with open(output, "x", encoding="utf-8") as file:
             file.write(text)
@@ -69,7 +69,7 @@ def _write(output: Path, text: str) -> None:
 
 def _prompt(server: str) -> str:
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"set {_PASSWORD}: there is no terminal to ask for the password", param_hint="URL")
+        raise typer.BadParameter(f"set {_PASSWORD}: there is no terminal to prompt for the password", param_hint="URL")
     return getpass.getpass(f"Password for {printed(server)}: ")
 
 
@@ -83,7 +83,7 @@ def import_(
     sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Begin a pipeline where Debezium, Flink CDC, Canal or Maxwell is, without a copy of the tables."""
+    """Create a pipeline that starts at the position of Debezium, Flink CDC, Canal or Maxwell, without a snapshot."""
     from cdc.job.importing import import_position
     from cdc.job.state_location import of_sink
     from cdc.spec.check import check_file
@@ -102,4 +102,4 @@ def import_(
         place = None if state_dir is None else Path(of_sink(state_dir, spec))
         message = import_position(spec, text, place)
         name = f"{spec.label}: " if spec.sink_name else ""
-        print(printed(f"{name}the next run goes on after {message}"))
+        print(printed(f"{name}the next run continues after {message}"))

@@ -1,4 +1,4 @@
-"""Commands that look at a pipeline and its servers and change nothing: verify, doctor."""
+"""Commands that examine a pipeline and its servers without changing anything: verify, doctor."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ def verify(
         str | None, typer.Option(metavar="PATTERN", help="Only source tables that match, as in `tables` of a source.")
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Name every row that differs (1000 of a table), with the values.")
+        bool, typer.Option("--deep", help="Show every differing row (1000 per table), with the values.")
     ] = False,
     wait: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="How long the pipeline may take to commit what was read in the source."),
+        typer.Option(
+            metavar="SECONDS", help="How long to wait until the pipeline has committed what was read in the source."
+        ),
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Ask for tables that differ to be re-snapshotted.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Request a re-snapshot of tables that differ.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    background: Annotated[bool, typer.Option("--background", help="Give way to everything else here.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="Run with low priority.")] = False,
     sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Compare the sink's tables with the source's, running or not. Exit code 1: not all are equal.
+    """Compare the sink's tables with the source's, whether the pipeline runs or not. Exit code 1: not all are equal.
 
-    Of several sinks each is compared: one that cannot be read is told, and the exit code is its error's.
+    Every sink of several is compared: an error of one is reported, and gives the exit code.
     """
     from cdc.verify.repair import repair as mended
     from cdc.verify.run import verify as compare
@@ -62,7 +64,7 @@ def verify(
         except (SinkError, StateError, NotNow) as error:
             if not spec.sink_name or sink is not None:
                 raise
-            failed = failed or complain(error)  # the other sinks are compared all the same
+            failed = failed or complain(error)  # the other sinks are still compared
             documents.append({"error": json.loads(error.to_json()), **_sink_field(spec)})
             continue
         documents.append({**found.to_json(), **_sink_field(spec)})
@@ -83,7 +85,7 @@ def doctor(
     state_dir: StateDirOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Look at the source, the sink and this machine, and say what to do about each thing that is missing."""
+    """Check the source, the sink and this machine, and show how to fix each problem."""
     from cdc.doctor.run import examine
 
     found, documents = [], []
@@ -101,7 +103,7 @@ def doctor(
 def _of_sinks(
     file: str, sink: str | None, state_dir: Path | None, *, as_json: bool
 ) -> Iterator[tuple[PipelineSpec, Path | None]]:
-    """The pipeline with each sink, or with one, and the place of its state; warnings and names are printed."""
+    """Yield the pipeline with each sink, or with one, and its state directory; prints warnings and names."""
     from cdc.job.state_location import of_sink
     from cdc.spec.check import check_file
 

@@ -1,4 +1,4 @@
-"""Where the `cdc` command begins and ends. The only place that exits."""
+"""Entry and exit of the `cdc` command. The only place that exits the process."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from cdc.cli.root import app
 from cdc.process.signals import exit_on_signal, ignore
 
 CLOSED_PIPE = 141
-"""Exit code when whoever read the output has closed it: as of a program that SIGPIPE ends."""
+"""Exit code when the reader of the output has closed it: that of a program ended by SIGPIPE."""
 
 
 def main() -> None:
-    """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
+    """Run the `cdc` command: errors become one line each on stderr and an exit code."""
     code: object = 0
     _open_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # as stderr does with letters that a terminal does not have
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as stderr does for characters that the terminal does not support
         sys.stdout.reconfigure(errors="backslashreplace")
     exit_on_signal(sys.argv[1:])
     try:
         app()
     except SystemExit as error:
         code = CLOSED_PIPE if isinstance(error.__context__, BrokenPipeError) else error.code
-    except Exception as error:  # the outermost frame: whatever comes here ends the process
+    except Exception as error:  # the outermost frame: any error ends the process
         if os.environ.get("CDC_DEBUG") == "1":
             raise
         code = _exit_code(error)
@@ -33,8 +33,8 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Streams that the caller has closed lead nowhere. Else the next file that is opened takes their number, and
-    whatever this process and its children print is written into it."""
+    """Redirect streams that the caller has closed to /dev/null. Otherwise the next opened file would get their number,
+    and output of this process and its children would be written to it."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
             continue
@@ -46,7 +46,7 @@ def _open_streams() -> None:
 
 
 def _exit_code(error: Exception) -> int:
-    """Print an error and return its exit code, also when nobody can read it: then the code alone tells."""
+    """Print an error and return its exit code, even if it cannot be printed."""
     error = _outside(error)
     try:
         return complain(error)
@@ -56,7 +56,7 @@ def _exit_code(error: Exception) -> int:
 
 
 def _outside(error: Exception) -> Exception:
-    """An error of the operating system that has nothing to do with what was asked for, said as such."""
+    """Recognize errors of the environment, a deleted working folder or an unwritable output; return others as is."""
     from cdc.errors import CdcError
 
     if not isinstance(error, OSError) or error.filename is not None:
@@ -64,19 +64,19 @@ def _outside(error: Exception) -> Exception:
     try:
         os.getcwd()
     except OSError:
-        return CdcError("the working folder does not exist any more", hint="change to one that does")
+        return CdcError("the working folder no longer exists", hint="change to an existing one")
     for stream in (2, 1):
         try:
-            # What could not be written is not kept by the stream, so it has to be tried once more.
+            # The stream drops what it could not write, so the error has to be provoked again.
             os.write(stream, b"\n")
         except OSError as refused:
             _give_up(stream)
-            return CdcError(f"cannot write the output: {refused.strerror}", hint="look at where it goes")
+            return CdcError(f"cannot write the output: {refused.strerror}", hint="check where it is redirected to")
     return error
 
 
 def _give_up(stream: int) -> None:
-    """Send the rest of an output that cannot be written nowhere."""
+    """Redirect the rest of an unwritable output to /dev/null."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream)
     os.close(nowhere)

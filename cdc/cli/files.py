@@ -1,4 +1,4 @@
-"""Commands about pipeline files that run nothing: validate, plan, test, schema."""
+"""Commands for pipeline files that do not run them: validate, plan, test, schema."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def validate(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files; - is standard input.")],
     as_json: AsJson = False,
 ) -> None:
-    """Check pipeline files: every mistake with its line and column. Connects to nothing."""
+    """Check pipeline files and show every mistake with its line and column. Connects to nothing."""
     import gc
 
-    gc.disable()  # the process is over before there is anything worth collecting, and imports are most of its time
+    gc.disable()  # the process ends before there is much to collect, and imports take most of its time
 
     import cdc
 
@@ -53,10 +53,10 @@ def plan(
     sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
+    """Connect to source and sink and show what a run would do: tables, routes, schemas, statements. Changes nothing.
 
-    Where the pipeline has run: also what was edited in its rules or altered in the sink since, and copies of tables
-    that are under way, and why.
+    For a pipeline that has run before: also later edits of its rules and changes of the sink's tables, and running
+    snapshots with their reasons.
     """
     import cdc
     from cdc.job.copying import snapshots_in_progress
@@ -76,7 +76,7 @@ def plan(
         except SinkError as error:
             if len(names) == 1:
                 raise
-            failed = failed or complain(error)  # the other sinks have their plans all the same
+            failed = failed or complain(error)  # the other sinks are still planned
             documents.append({"sink": one.spec.sink_name, "error": json.loads(error.to_json())})
             continue
         with reading(place, one.spec) as state:
@@ -94,7 +94,7 @@ def plan(
 
 @app.command(epilog=EXIT_CODES)
 def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files.")]) -> None:
-    """Run the tests beside pipeline files (FILE.test.yaml): rows and schema changes in, expected out. No servers."""
+    """Run the tests next to pipeline files (FILE.test.yaml): input rows and changes, expected output. No servers."""
     import gc
 
     gc.disable()  # as in `validate`

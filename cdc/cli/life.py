@@ -1,6 +1,6 @@
-"""The life of pipelines that run elsewhere: list, start, stop, savepoint, pause, resume, resync, logs.
+"""Commands for pipelines in other processes: list, start, stop, savepoint, pause, resume, resync, logs.
 
-They ask a running `cdc serve`; a pipeline that `cdc run` runs is asked by a request in its state directory.
+They call a running `cdc serve`; for a pipeline of `cdc run` they write a request to its state directory.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ StateRoot = Annotated[
         "--state-root",
         metavar="DIR",
         envvar="CDC_STATE_ROOT",
-        help="The state root of `cdc serve`: DIR/.cdc of its DIR.",
+        help="The state root of `cdc serve`: DIR/.cdc for its DIR.",
     ),
 ]
 StateDirectory = Annotated[
-    Path | None, typer.Option("--state-dir", metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
+    Path | None, typer.Option("--state-dir", metavar="DIR", help="The state directory of FILE's pipeline.")
 ]
 NameOrFile = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A pipeline of `cdc serve`, or a pipeline file.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The source's table: database.table.")]
@@ -45,14 +45,14 @@ ROOT = Path(".cdc")
 
 @dataclass(frozen=True, slots=True)
 class CommandTarget:
-    """The pipeline that a command is about. `spec` is there where it was named by its file."""
+    """The pipeline of a command. `spec` is set if it was given by its file."""
 
     name: str
     root: Path
     spec: PipelineSpec | None
 
     def server(self) -> Served | None:
-        """The server that keeps it, None when none does."""
+        """Return the running server that has it, None without one."""
         from cdc.serve.client import find_server
 
         found = find_server(self.root.parent)
@@ -61,7 +61,7 @@ class CommandTarget:
 
 
 def find(name_or_file: str, state_root: Path, state_dir: Path | None, sink: str | None = None) -> list[CommandTarget]:
-    """The pipeline that NAME or FILE means, once for each of its sinks, or for one. Raises SpecError, StateError."""
+    """Resolve NAME or FILE to a pipeline, once per sink or for one sink. Raises SpecError, StateError."""
     from cdc.job.state_location import folder_name, of_sink, root_of_states
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file
@@ -89,7 +89,7 @@ def list_pipelines(
     server = find_server(root_of_states(state_root))
     if server is None:
         hint = "name its --state-root; `cdc status FILE` shows a pipeline without it"
-        raise StateError("no server runs here", where=str(state_root), hint=hint)
+        raise StateError("no server is running here", where=str(state_root), hint=hint)
     found = server.get("pipelines")["pipelines"]
     if as_json:
         print(json.dumps(found, indent=2))
@@ -100,19 +100,19 @@ def list_pipelines(
 
 @app.command(epilog=EXIT_CODES)
 def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: StateRoot = ROOT) -> None:
-    """Let `cdc serve` begin a run now, whatever the schedule says; failures before are forgotten."""
+    """Let `cdc serve` start a run now, regardless of the schedule; earlier failures are forgotten."""
     _post_action(find(name, state_root, None)[0], "start")
 
 
 @app.command(epilog=EXIT_CODES)
 def stop(
     name_or_file: NameOrFile,
-    drain: Annotated[bool, typer.Option("--drain", help="Commit what the source's log holds now first.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="First commit up to the current end of the log.")] = False,
     sink: OneSink = None,
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
-    """End the run of a pipeline after its running batch, and wait for its end. `cdc serve` begins no other."""
+    """Stop the run of a pipeline after its running batch, and wait for its end. `cdc serve` starts no other."""
     from cdc.status.file import read_status
 
     targets = find(name_or_file, state_root, state_dir, sink)
@@ -124,7 +124,7 @@ def stop(
 
 
 def _ask_to_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
-    """Ask a run for its end; whether it has ended."""
+    """Request a run to stop; return a function that tells whether it has ended."""
     from cdc.job.seen import check_local
     from cdc.state.directory import StateDir
     from cdc.status.file import read_status
@@ -146,7 +146,7 @@ _ENDING = ("starting", "running", "stopping")
 def savepoint(
     name_or_file: NameOrFile, sink: OneSink = None, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
 ) -> None:
-    """Keep a copy of a pipeline's state, to start from later, and print its folder. A run goes on after it."""
+    """Make a copy of a pipeline's state, to start from later, and print its folder. A run continues afterwards."""
     from cdc.job.savepoint import create_savepoint
 
     for target in find(name_or_file, state_root, state_dir, sink):
@@ -167,7 +167,7 @@ def pause(
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
-    """Leave one table as it is in the sink, from the next batch on, until it is resumed."""
+    """Skip one table from the next batch on, until it is resumed. The sink's table stays as it is."""
     from cdc.job.pausing import request_pause
 
     _about_table(find(name_or_file, state_root, state_dir, sink), "pause", table, request_pause)
@@ -181,7 +181,7 @@ def resume(
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
-    """Follow a paused table again: it is re-snapshotted into a shadow table first."""
+    """Process a paused table again: it is re-snapshotted into a shadow table first."""
     from cdc.job.pausing import request_resume
 
     _about_table(find(name_or_file, state_root, state_dir, sink), "resume", table, request_resume)
@@ -195,7 +195,7 @@ def resync(
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
-    """Re-snapshot one table into a shadow table. A running pipeline does it at once, another in its next run."""
+    """Re-snapshot one table into a shadow table, at once in a running pipeline, else in the next run."""
     from cdc.job.resync import request_resync
 
     def request(spec: PipelineSpec, table: str, root: Path | None) -> str:
@@ -222,8 +222,8 @@ def _about_table(
 @app.command(epilog=EXIT_CODES)
 def logs(
     name_or_file: NameOrFile,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many lines.")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="Number of lines.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
@@ -253,8 +253,8 @@ def _post_action(target: CommandTarget, action: str) -> None:
 def _unknown_pipeline(target: CommandTarget) -> Exception:
     from cdc.errors import PipelineUnknown
 
-    hint = "name the --state-root of a server that runs, and a pipeline that `cdc list` shows"
-    return PipelineUnknown("no running server keeps it", where=target.name, hint=hint)
+    hint = "name the --state-root of a running server, and a pipeline that `cdc list` shows"
+    return PipelineUnknown("no running server has it", where=target.name, hint=hint)
 
 
 def _wait(ended: Callable[[], bool], target: CommandTarget) -> None:
@@ -264,14 +264,14 @@ def _wait(ended: Callable[[], bool], target: CommandTarget) -> None:
     policy, left_s = RetryPolicy(), _STOP_S
     while not ended():
         if left_s <= 0:
-            hint = "the running batch goes on; it ends after it"
+            hint = "the running batch continues; the run ends after it"
             raise NotNow(f"has not ended after {_STOP_S:.0f} s", where=target.name, hint=hint)
         policy.wait(_LOOK_S)
         left_s -= _LOOK_S
 
 
 def _table(found: list[dict[str, Any]]) -> list[str]:
-    """The list for people."""
+    """Format the list for people."""
     head = ["NAME", "STATE", "ATTENTION", "FROM", "TO", "ROWS", "LAG", "NEXT RUN", "RESTARTS", "PAUSED", "LAST ERROR"]
     rows = [head, *(_row(each) for each in found)]
     widths = [max(len(row[index]) for row in rows) for index in range(len(head) - 1)]

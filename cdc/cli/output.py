@@ -1,4 +1,4 @@
-"""Output of the commands: results on stdout, errors one line each on stderr, as text or as JSON lines."""
+"""Output of the commands: results on stdout, errors on stderr, one line each, as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import typer
 from cdc.printed import printed, printed_field
 
 LONGEST = 2_000
-"""Characters of an error: its place, what happened and the next step are cut one by one before."""
+"""Maximum characters of an error: location, message and next step are limited separately before."""
 LONGEST_OF_PLAN = 100_000
-"""Characters of a line of a plan: a statement is shown whole."""
+"""Maximum characters of a line of a plan: long enough for complete statements."""
 
 
 @contextmanager
 def errors_as(log_format: str) -> Iterator[None]:
-    """Errors in the block end the command; as JSON lines when that is the format of the log."""
+    """Exit with an error raised in the block, printed as JSON lines if that is the log format."""
     try:
         yield
     except Exception as error:
@@ -50,7 +50,7 @@ def complain(error: Exception, log_format: str = "text") -> int:
 
 
 def say(level: str, message: str, log_format: str, **fields: object) -> None:
-    """One line on stderr; `fields` are for JSON only."""
+    """Print one line on stderr; `fields` are for JSON only."""
     if log_format == "json":
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         fields = printed_field({"message": message, **fields})

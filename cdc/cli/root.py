@@ -1,4 +1,4 @@
-"""The application that all commands are registered with, and what their arguments have in common."""
+"""The Typer application of all commands, and their common arguments."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ once; 141 the output was closed by its reader. CDC_DEBUG=1 shows where an error 
 
 
 class _Commands(TyperGroup):
-    """All commands. None takes an empty argument, which a shell variable without a value leaves: as a path it would be
+    """The group of all commands. Refuses empty arguments, such as of unset shell variables: as a path they would mean
     the working folder."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments after the command's own. Raises typer.BadParameter for an empty one."""
+        """Parse the arguments. Raises typer.BadParameter for an empty one."""
         for before, argument in zip([ctx.info_name, *args], args, strict=False):
             if not re.sub(r"^--\w[\w-]*=", "", argument).strip():
                 place = f"`{argument.strip()}`" if argument.strip() else f"the argument after `{before}`"
-                raise typer.BadParameter(f"{place} is empty: has the shell's variable a value?")
+                raise typer.BadParameter(f"{place} is empty: is the shell variable set?")
         return super().parse_args(ctx, args)
 
 
@@ -48,19 +48,17 @@ app = typer.Typer(
 dev = typer.Typer(cls=DevGroup, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(dev, name="dev", help="Servers on this machine, to try pipelines without a cluster.")
 
-StateDirOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")]
-OneSink = Annotated[
-    str | None, typer.Option("--sink", metavar="NAME", help="Only this one, of a file with several sinks.")
-]
+StateDirOption = Annotated[Path | None, typer.Option(metavar="DIR", help="The pipeline's state directory.")]
+OneSink = Annotated[str | None, typer.Option("--sink", metavar="NAME", help="Only this sink, of a file with several.")]
 PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file; - is standard input.")]
 
 
 STDIN = "stdin.yaml"
-"""The name of a pipeline from standard input in messages; relative paths in it start at the working folder."""
+"""Name in messages of a pipeline from standard input; its relative paths start at the working folder."""
 
 
 def text_of(file: str) -> str | None:
-    """The text of standard input for the file `-`; None for a file with a name."""
+    """Read standard input for the file `-`; return None for other files."""
     if file != "-":
         return None
     try:
@@ -70,7 +68,7 @@ def text_of(file: str) -> str | None:
 
 
 def shown_name(file: str) -> str:
-    """The file's name in messages."""
+    """Return the file's name for messages."""
     return STDIN if file == "-" else file
 
 
@@ -86,4 +84,4 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Process the options of the command itself."""

@@ -1,4 +1,4 @@
-"""Commands that do a pipeline's work in this process: run, compact."""
+"""Commands that execute a pipeline in this process: run, compact."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 def run(
     file: PipelineFile,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="Stop at what the source's log holds now.")
+        bool, typer.Option("--until-caught-up", help="Stop at the current end of the source's log.")
     ] = False,
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Spark master, such as local[4]. Default: local[*].")
     ] = None,
     state_dir: StateDirOption = None,
-    log_format: Annotated[str, typer.Option(metavar="text|json", help="How log lines are written.")] = "text",
+    log_format: Annotated[str, typer.Option(metavar="text|json", help="Format of log lines.")] = "text",
     background: Annotated[
-        bool, typer.Option("--background", help="Give way to everything else on this machine, and use half its cores.")
+        bool, typer.Option("--background", help="Run with low priority, and use half the cores.")
     ] = False,
     events: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append what happens to this file, a JSON object a line.")
+        Path | None, typer.Option(metavar="FILE", help="Append events to this file, one JSON object per line.")
     ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus at this port (/metrics).")
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option(metavar="HOST", help="The address to serve them at; they have no login.")
+        str, typer.Option(metavar="HOST", help="The address for metrics; they have no login.")
     ] = "127.0.0.1",
     from_savepoint: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Begin with a copy of this savepoint as the state directory.")
+        Path | None, typer.Option(metavar="PATH", help="Start with a copy of this savepoint as the state directory.")
     ] = None,
 ) -> None:
-    """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
+    """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch, a second one aborts)."""
     if log_format not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--log-format")
     with errors_as(log_format):
@@ -83,11 +83,11 @@ def compact(
         list[str] | None,
         typer.Argument(metavar="[TABLE]...", help="Tables of the sink; default: all of the pipeline's."),
     ] = None,
-    background: Annotated[bool, typer.Option("--background", help="Give way to everything else here.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="Run with low priority.")] = False,
     sink: OneSink = None,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Merge the files of lake tables and let old snapshots expire, beside a run of the pipeline or without one."""
+    """Merge the files of lake tables and expire old snapshots, during a run of the pipeline or without one."""
     if background:
         lower_priority()
     from cdc.errors import SinkError
@@ -97,11 +97,11 @@ def compact(
     done = sum(_compact(spec, tables or (), state_dir, named=len(specs) > 1) for spec in specs)
     if not done:
         hint = "only tables of a lake are compacted: Paimon, Iceberg"
-        raise SinkError("nothing is to be compacted", where=f"sink {specs[0].sink.type}", hint=hint)
+        raise SinkError("there is nothing to compact", where=f"sink {specs[0].sink.type}", hint=hint)
 
 
 def _compact(spec: PipelineSpec, tables: Sequence[str], state_dir: Path | None, *, named: bool) -> int:
-    """Compact tables of a sink, print what was done, and return how many there were; 0 for a sink that has no files.
+    """Compact tables of a sink, print what was done, and return their number; 0 for a sink without files.
 
     `named`: lines begin with the sink's name.
     """

@@ -1,4 +1,4 @@
-"""The process that keeps the pipelines of a folder: serve."""
+"""The command that runs the pipelines of a folder: serve."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ if TYPE_CHECKING:
 def serve(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the pipeline files.")],
     state_root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where each pipeline gets a folder for its state.")
+        Path | None, typer.Option(metavar="DIR", help="The folder with a state directory for each pipeline.")
     ] = None,
     state_store: Annotated[
-        str, typer.Option(metavar="URL", help="Keep the states below s3://, gs:// or abfss://bucket/prefix instead.")
+        str, typer.Option(metavar="URL", help="Store states below s3://, gs:// or abfss://bucket/prefix instead.")
     ] = "",
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark master for all of them. Default: local[*].")
+        str | None, typer.Option(metavar="URL", help="Spark master for all pipelines. Default: local[*].")
     ] = None,
     starts_at_once: Annotated[
-        int, typer.Option(metavar="N", min=1, help="So many pipelines are started at a time; the others wait.")
+        int, typer.Option(metavar="N", min=1, help="Maximum number of pipelines that start at a time.")
     ] = 4,
-    port: Annotated[int, typer.Option(metavar="PORT", help="Where the web page and its REST API listen.")] = 8380,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port of the web page and the REST API.")] = 8380,
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="The address they listen at; others need a token in CDC_WEB_TOKEN.")
+        str, typer.Option(metavar="HOST", help="The address to listen on; another one needs a token in CDC_WEB_TOKEN.")
     ] = "127.0.0.1",
     host_name: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A further name of this server, behind a proxy.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The token is in this file, instead of CDC_WEB_TOKEN.")
+        Path | None, typer.Option(metavar="FILE", help="File with the token, instead of CDC_WEB_TOKEN.")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="The web page shows, and does nothing.")] = False,
-    no_web: Annotated[bool, typer.Option("--no-web", help="Without the web page.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no actions on the web page.")] = False,
+    no_web: Annotated[bool, typer.Option("--no-web", help="Do not serve the web page.")] = False,
     notify_command: Annotated[
         str | None, typer.Option(metavar="COMMAND", help="Run this for each notification of any pipeline.")
     ] = None,
     notify_on: Annotated[
-        str | None, typer.Option(metavar="EVENTS", help="What is told, separated by commas. Default: all.")
+        str | None, typer.Option(metavar="EVENTS", help="Events to notify about, separated by commas. Default: all.")
     ] = None,
-    notify_lag: Annotated[str | None, typer.Option(metavar="TIME", help="The lag above which it is told.")] = None,
+    notify_lag: Annotated[str | None, typer.Option(metavar="TIME", help="The lag above which to notify.")] = None,
     notify_repeat: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How often what goes on is told again; 0 s for once.")
+        str | None, typer.Option(metavar="TIME", help="How often to repeat lasting events; 0 s for once.")
     ] = None,
 ) -> None:
     """Keep the pipelines of a folder running, or run them on their schedule, until Ctrl-C or SIGTERM.
 
-    CDC_NOTIFY_WEBHOOK in the environment is an address that gets the notifications of all pipelines.
+    CDC_NOTIFY_WEBHOOK in the environment is a URL that gets the notifications of all pipelines.
     """
     from cdc.job.state_location import root_of_states, store_url
     from cdc.serve.process import end_on_signals, quiet_libraries
@@ -62,7 +62,7 @@ def serve(
     from cdc.web.settings import WebSettings
 
     if not folder.is_dir():
-        raise typer.BadParameter("is no folder", param_hint="DIR")
+        raise typer.BadParameter("is not a folder", param_hint="DIR")
     root = folder / ".cdc" if state_root is None else root_of_states(state_root)
     store = store_url(state_store) if state_store else ""
     web = None if no_web else WebSettings(host, port, _token(token_file), read_only, tuple(host_name or ()))
@@ -75,7 +75,7 @@ def serve(
 
 
 def _notify(given: dict[str, str]) -> NotificationTarget | None:
-    """Where notifications of all pipelines go, None for nowhere."""
+    """Return the target for notifications of all pipelines, None for none."""
     from pydantic import ValidationError
 
     from cdc.spec.notify import NotifyOptions
@@ -95,8 +95,8 @@ def _notify(given: dict[str, str]) -> NotificationTarget | None:
 
 
 def _token(file: Path | None) -> str:
-    """The token for the web page, empty when there is none. Nobody but its owner may read the file."""
-    given = os.environ.pop("CDC_WEB_TOKEN", "")  # what is started from here needs it not
+    """Return the token for the web page, empty for none. Only its owner may have access to the file."""
+    given = os.environ.pop("CDC_WEB_TOKEN", "")  # child processes do not need it
     if file is None:
         return given
     try:

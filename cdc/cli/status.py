@@ -1,4 +1,4 @@
-"""How a pipeline is: status. Reads files only; needs neither Spark nor a running server."""
+"""The command status. Reads files only, without Spark or a running server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def status(
         ),
     ],
     state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
+        Path | None, typer.Option(metavar="DIR", help="The state directory of FILE's pipeline.")
     ] = None,
     sink: OneSink = None,
     state_root: StateRoot = ROOT,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole status document as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole status document as JSON.")] = False,
 ) -> None:
-    """Show how a pipeline is, or was when it ended: lag, rows, phases, copies, schema changes, errors."""
+    """Show the status of a pipeline, or its last one: lag, rows, phases, copies, schema changes, errors."""
     from cdc.errors import StateError
     from cdc.job.seen import last_run
     from cdc.status.model import to_object
@@ -39,7 +39,7 @@ def status(
     found = {at: last_run(at) for at in places}
     if not any(found.values()):
         hint = "give the pipeline file or the --state-dir that it runs with"
-        raise StateError("no run has told its status here", where=str(places[0]), hint=hint)
+        raise StateError("no run has written its status here", where=str(places[0]), hint=hint)
     documents = [
         {**to_object(seen.status), "state": seen.state, "alive": seen.alive}
         for seen in found.values()
@@ -49,7 +49,7 @@ def status(
         print(json.dumps(documents[0] if len(places) == 1 else documents, indent=2))
         return
     for at, seen in found.items():
-        for line in status_text(seen) if seen is not None else (f"{at}: no run has told its status here",):
+        for line in status_text(seen) if seen is not None else (f"{at}: no run has written its status here",):
             print(printed(line, longest=LONGEST))
 
 

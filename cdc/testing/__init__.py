@@ -1,4 +1,4 @@
-"""Tests of connectors and pipelines, ours and yours: doubles, block builders, runners without Spark, conformance.
+"""Test tools for connectors and pipelines: test doubles, block builders, runners without Spark, conformance suites.
 
     from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
 
@@ -7,9 +7,9 @@
     run_in_memory(ListSource([CreateTable(orders, schema), rows, FailAt.DECIDED]), sink)
     assert sink.rows(orders) == [{"id": 1}]
 
-`run_cases` runs thousands of small pipelines, from lines to lines. `SourceConformance` and `SinkConformance` hold the
-named behaviours that every connector has: make a subclass with a `harness` fixture, and pytest runs them all. They need
-pytest installed, nothing else does. Each name is loaded when it is first used.
+`run_cases` runs thousands of small pipelines, from lines to lines. `SourceConformance` and `SinkConformance` test the
+behaviour that every connector must have: subclass one with a `harness` fixture, and pytest runs its tests. Only these
+need pytest. Names are imported on first use.
 """
 
 from __future__ import annotations

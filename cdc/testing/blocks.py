@@ -1,4 +1,4 @@
-"""Change blocks from plain Python values, and back."""
+"""Converts plain Python values to change blocks and back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _KINDS = {kind.symbol: kind for kind in RowKind}
 def block(
     table: TableId, schema: TableSchema, changes: Sequence[tuple[str, Mapping[str, Any]]], *, sequence: int = 1
 ) -> ChangeBlock:
-    """A block of row images such as `("+I", {"id": 1})`; columns left out are NULL.
+    """Build a block of row images such as `("+I", {"id": 1})`; missing columns are NULL.
 
-    Image n has the position (sequence, n). Values are what Arrow takes for the column: int, str, bytes, Decimal, date,
-    datetime, timedelta, list.
+    Image n has the position (sequence, n). Values have the Python types that Arrow converts to the column's type: int,
+    str, bytes, Decimal, date, datetime, timedelta, list.
     """
     unknown = {name for _, row in changes for name in row} - set(schema.names)
     if unknown:
@@ -40,7 +40,7 @@ def block(
 
 
 def images(blocks: Iterable[ChangeBlock]) -> list[tuple[str, Row]]:
-    """The row images of blocks, in order, as `block` takes them."""
+    """Return the row images of blocks, in order, in the form that `block` takes."""
     return [
         (RowKind(kind).symbol, row)
         for item in blocks

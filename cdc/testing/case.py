@@ -1,4 +1,4 @@
-"""One case of a suite as a value, and what came of it: `cdc.testing.run_cases` takes and gives mappings.
+"""A case of a suite and its result as values: `cdc.testing.run_cases` takes and returns them as mappings.
 
     case    {"name": "paid orders only",
              "pipeline": "transform:\\n  - {source-table: shop.orders, filter: paid}\\n",
@@ -28,15 +28,15 @@ KEYS = ("name", "pipeline", "sink", "input", "sink_tables", "variables", "now")
 
 @dataclass(frozen=True, slots=True)
 class PipelineCase:
-    """A sound case.
+    """A valid case.
 
     Attributes:
-        pipeline: YAML text; what it has no `source` or `sink` for gets the values connector.
-        input: where each line stands, for messages, and its JSON value.
-        sink_tables: tables that the sink has before.
-        variables: where `${NAME}` looks.
-        now: the moment of every batch; None for the clock.
-        sink: the name of one of several sinks that the case is about; empty where there is one.
+        pipeline: YAML text; a missing `source` or `sink` is the values connector.
+        input: the position of each line, for messages, and its JSON value.
+        sink_tables: tables that already exist in the sink.
+        variables: values of `${NAME}`.
+        now: the time of every batch; None for the clock.
+        sink: the name of the tested sink, of several; empty for a single sink.
     """
 
     name: str
@@ -49,14 +49,14 @@ class PipelineCase:
 
 
 class CaseResult(dict[str, Any]):
-    """The result of a case: a mapping of JSON values, whose keys are attributes too.
+    """The result of a case: a mapping of JSON values, with the keys also as attributes.
 
     | key | value |
     |---|---|
-    | `name` | the case's |
+    | `name` | the case's name |
     | `output` | list of text: the lines of committed batches as the values sink writes them, without line ends |
     | `schemas` | the final schema of each sink table by `db.table`, as in a `create.table` line |
-    | `error` | None, or what stopped the case: `type` (the error's class), `message` with the next step, `where` |
+    | `error` | None, or the error: `type` (its class), `message` with the next step, `where` |
     """
 
     @property
@@ -66,7 +66,7 @@ class CaseResult(dict[str, Any]):
 
     @property
     def output(self) -> list[str]:
-        """The lines."""
+        """The output lines."""
         return list(self["output"])
 
     @property
@@ -82,7 +82,7 @@ class CaseResult(dict[str, Any]):
 
 
 def case_from(value: object, number: int) -> PipelineCase:
-    """The case that a mapping describes. Raises SpecError with everything that is wrong with it."""
+    """Read a case from a mapping. Raises SpecError with all its problems."""
     name = name_of(value, number)
     if not isinstance(value, Mapping):
         raise SpecError([_problem("", f"a case is a mapping, got {_excerpt(value)}")])
@@ -98,13 +98,13 @@ def case_from(value: object, number: int) -> PipelineCase:
 
 
 def name_of(value: object, number: int) -> str:
-    """A case's name; `case N` when it has none."""
+    """Return a case's name, or `case N` without one."""
     name = value.get("name") if isinstance(value, Mapping) else None
     return name if isinstance(name, str) and name else f"case {number}"
 
 
 def error_from(error: Exception) -> dict[str, str]:
-    """A result's error: of several problems in a pipeline the first one's place, and the texts of all."""
+    """Convert an error for a result: for several problems in a pipeline, the position of the first and all texts."""
     kind = type(error).__name__
     if isinstance(error, SpecError) and error.problems:
         first, *others = error.problems
@@ -117,7 +117,7 @@ def error_from(error: Exception) -> dict[str, str]:
 
 
 def _place(problem: Problem) -> str:
-    """A place in the pipeline, or a key of the case."""
+    """Return a position in the pipeline, or a key of the case."""
     return f"{problem.file}:{problem.line}:{problem.column}" if problem.file else problem.path
 
 
@@ -136,7 +136,7 @@ def _excerpt(value: object) -> str:
 
 
 class _CaseKeys:
-    """The keys of one case; what is wrong is added to `problems`, and the key's default stands in."""
+    """Reads the keys of a case; an invalid value is added to `problems` and replaced by the key's default."""
 
     def __init__(self, value: Mapping[Any, Any], problems: list[Problem]) -> None:
         self._value, self._problems = value, problems

@@ -1,6 +1,6 @@
-"""Thousands of small pipelines in one process, without Spark or servers: `run_cases`.
+"""`run_cases`: runs thousands of small pipelines in one process, without Spark or servers.
 
-Each case goes through the engine's own flow (`cdc.flow`), batch by batch, from lines to lines.
+Each case runs through the engine's own flow (`cdc.flow`), batch by batch, from lines to lines.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from cdc.testing.memory_state import MemoryState
 STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
 
 logging.getLogger("cdc").addHandler(logging.NullHandler())
-"""What is held back is for those who listen: without any listener Python would print it."""
+"""Keeps Python from printing warnings of cases where logging is not configured."""
 
 
 def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[CaseResult]:
-    """Run each case by itself, from an empty state; the results in the same order.
+    """Run each case separately, from an empty state; return the results in the same order.
 
     A case is a mapping: `name`, `pipeline` (YAML text), `input` (list of lines), and optionally `sink`, `sink_tables`,
-    `variables` and `now`; a result has `name`, `output`, `schemas` and `error`. docs/testing.md says exactly what each
-    is. Whatever is wrong with a case, its pipeline or its lines is in the `error` of its result: nothing is raised.
+    `variables` and `now`; a result has `name`, `output`, `schemas` and `error`. docs/testing.md describes them. Errors
+    in a case, its pipeline or its lines are in the `error` of its result: nothing is raised.
     """
     return [_run(value, number) for number, value in enumerate(cases)]
 
@@ -53,9 +53,9 @@ def run_case(case: PipelineCase, sink: LineSink, file: str = "pipeline.yaml", *,
 
 
 def middle(spec: PipelineSpec, *, dead_letters: str = "") -> Middle:
-    """The rules and routes of a pipeline file; functions of other pipelines are forgotten.
+    """Compile the rules and routes of a pipeline file; drops cached functions of other pipelines.
 
-    `dead_letters` is written to instead of `dead-letter.path`, so that the letters of real runs are not touched.
+    `dead_letters` replaces `dead-letter.path`, so that the letters of real runs are not touched.
     """
     if dead_letters and spec.rule_settings.dead_letters:
         settings = replace(spec.rule_settings, dead_letters=dead_letters)
@@ -75,16 +75,16 @@ class CaseSource(LineSource):
         self._lines = tuple(lines)
 
     def lines(self) -> Iterator[tuple[str, object]]:
-        """Where each line stands, and its JSON value."""
+        """Return the position of each line, and its JSON value."""
         return iter(self._lines)
 
 
 def finish_case(case: PipelineCase, file: str = "pipeline.yaml", *, dead_letters: str = "") -> CaseResult:
-    """The result of a sound case; an error that stops it is in the result."""
+    """Run a valid case and return its result, including an error that stops it."""
     sink, error = LineSink(case.sink_tables), None
     try:
         run_case(case, sink, file, dead_letters=dead_letters)
-    except Exception as raised:  # noqa: BLE001 - whatever a case does, the others of the suite run
+    except Exception as raised:  # noqa: BLE001 - a case must not stop the others of the suite
         error = error_from(raised)
     schemas = {str(table): schema_to_json(schema) for table, schema in sorted(sink.tables.items())}
     return CaseResult(name=case.name, output=list(sink.lines), schemas=schemas, error=error)
@@ -93,6 +93,6 @@ def finish_case(case: PipelineCase, file: str = "pipeline.yaml", *, dead_letters
 def _run(value: object, number: int) -> CaseResult:
     try:
         case = case_from(value, number)
-    except Exception as raised:  # noqa: BLE001 - a mapping may do anything when it is looked at
+    except Exception as raised:  # noqa: BLE001 - a mapping of the caller may raise anything
         return CaseResult(name=name_of(value, number), output=[], schemas={}, error=error_from(raised))
     return finish_case(case)

@@ -1,7 +1,7 @@
-"""Lines that should have come out against those that did: equal in meaning, or a difference for people. Pure.
+"""Compares expected with actual lines by meaning, and describes the differences for people. Pure.
 
-Both sides are brought to one form first: a row has all columns of its table in order, a value the spelling of its type
-(`9.5` of a DECIMAL(10, 2) is `9.50`), a JSON value no spaces of its own.
+Both sides are normalized first: a row has all columns of its table in order, a value the spelling of its type (`9.5` of
+a DECIMAL(10, 2) is `9.50`), a JSON value normalized spaces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Tables = Mapping[TableId, TableSchema]
 
 
 def differences(test: PipelineTest, result: CaseResult) -> list[str]:
-    """Lines that tell what came out otherwise; none when the test passes."""
+    """Return lines that describe the differences; none when the test passes."""
     found = list(_error_differences(test, result))
     if test.output is not None:
         times = any(isinstance(line, dict) and "ts_ms" in line for line in test.output)
@@ -45,7 +45,7 @@ def _error_differences(test: PipelineTest, result: CaseResult) -> Iterator[str]:
     error = result.error
     if error is None:
         if test.error is not None:
-            yield f"should have failed with {test.error.get('type', 'an error')}, and did not"
+            yield f"should have failed with {test.error.get('type', 'an error')}, but did not"
         return
     if test.error is None:
         yield f"failed with {error['type']}: {error['where']}: {error['message']}"
@@ -53,7 +53,7 @@ def _error_differences(test: PipelineTest, result: CaseResult) -> Iterator[str]:
     for key in (key for key in ERROR_KEYS if key in test.error):
         wanted, actual = test.error[key], error[key]
         if not (actual == wanted if key == "type" else wanted in actual):
-            yield f"error.{key} should {'be' if key == 'type' else 'hold'} {wanted!r}, it is {actual!r}"
+            yield f"error.{key} should {'be' if key == 'type' else 'contain'} {wanted!r}, it is {actual!r}"
 
 
 def _diff(wanted: Sequence[str], actual: Sequence[str]) -> list[str]:
@@ -68,7 +68,7 @@ def _schema(value: Any) -> str:
 
 
 def _canonical(values: Iterable[object], tables: Tables, *, times: bool) -> list[str]:
-    """One text per line. What is no line is shown as it is: it equals nothing that comes out."""
+    """Normalize each line to a text. An invalid line is shown unchanged: it equals no output."""
     known, texts = dict(tables), []
     for value in values:
         try:

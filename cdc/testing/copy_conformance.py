@@ -1,6 +1,6 @@
-"""Shadow tables and exchanged names in every sink, by name.
+"""Conformance tests of shadow tables and exchanged names for sinks.
 
-`SinkConformance` has these behaviours too.
+`SinkConformance` includes these tests.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TABLES = pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["keyed", "key
 
 
 class CopyConformance:
-    """Named behaviours. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
+    """Conformance tests. A subclass defines a fixture `harness` that returns a `SinkHarness` on a new location."""
 
     def test_columns_exchange_names_once(self, harness: SinkHarness) -> None:
         """The values stay with their column, also when the batch is applied again."""
@@ -73,7 +73,7 @@ class CopyConformance:
 
     @_TABLES
     def test_readers_find_the_old_rows_until_a_copy_is_whole(self, harness: SinkHarness, schema: TableSchema) -> None:
-        """The log goes on for the rows that are there; a sink that copies nothing beside a table empties it first."""
+        """The log is applied to existing rows meanwhile; a sink without shadow tables empties the table first."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, schema)], _rows(schema, "1 old", "2 stale"))
         _batch(
@@ -88,7 +88,7 @@ class CopyConformance:
         _assert_nothing_beside(harness, sink)
 
     def test_a_copy_may_have_other_columns_and_another_key(self, harness: SinkHarness) -> None:
-        """The table is as it was until then."""
+        """The table does not change until the swap."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)], _rows(KEYED, "1 old", "2 old"))
         _batch(sink, 1, [CreateShadow(ORDERS, OTHER)], _rows(OTHER, "1 new", streams=_ROWS))
@@ -98,7 +98,7 @@ class CopyConformance:
         assert [f"{row['id']} {row['title']}" for row in _sorted_rows(harness)] == ["5 new", "6 more"]
 
     def test_a_copy_that_starts_over_is_empty(self, harness: SinkHarness) -> None:
-        """Rows of the first shadow table go."""
+        """Rows of the first shadow table are removed."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYLESS)], _rows(KEYLESS, "1 old"))
         for batch, row in enumerate(("2 first", "3 second"), start=1):
@@ -112,7 +112,7 @@ class CopyConformance:
         ids=lambda change: type(change).__name__,
     )
     def test_a_copy_goes_with_its_table(self, harness: SinkHarness, change: SchemaChange) -> None:
-        """Nothing is left of one whose table is emptied, dropped or gets another name."""
+        """The copy is dropped when its table is emptied, dropped or renamed."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)])
         _batch(sink, 1, [CreateShadow(ORDERS)], _rows(KEYED, "1 new", streams=_ROWS))
@@ -121,7 +121,7 @@ class CopyConformance:
 
     @_TABLES
     def test_a_crash_inside_a_step_of_a_copy(self, harness: SinkHarness, schema: TableSchema) -> None:
-        """The changes of the batch are repeated whole, wherever they were cut off, and the copy never goes back."""
+        """All changes of the batch are repeated, wherever they were interrupted, and the copy is never swapped back."""
         _batch(harness.sink(), 0, [CreateTable(ORDERS, schema)])
         for batch, step in enumerate(range(4), start=1):
             begin, end = 2 * batch - 1, 2 * batch
@@ -137,7 +137,7 @@ class CopyConformance:
     @_TABLES
     @pytest.mark.parametrize("failure", list(FailAt), ids=lambda failure: failure.name.lower())
     def test_a_crash_at_any_point_of_a_copy(self, harness: SinkHarness, schema: TableSchema, failure: FailAt) -> None:
-        """A kill at each step of every batch: what was stale is gone in the end, and no row is there twice."""
+        """A kill at each step of every batch: in the end stale rows are removed, and no row is duplicated."""
         items: list[SchemaChange | on.SourceEvent | ChangeBlock | FailAt] = [
             CreateTable(ORDERS, schema), _rows(schema, "1 old", "2 stale"),
             on.SnapshotBegun(ORDERS), failure,
@@ -153,7 +153,7 @@ class CopyConformance:
     def test_a_first_snapshot_takes_the_place_of_rows_that_are_there(
         self, harness: SinkHarness, schema: TableSchema
     ) -> None:
-        """With `existing-rows: replace` the old ones go, whatever is killed; if the sink can be asked for rows."""
+        """With `existing-rows: replace` the old ones are removed, whatever is killed; if the sink can be queried."""
         if type(harness.sink()).holds_rows is Sink.holds_rows:
             return
         _batch(harness.sink(), 0, [CreateTable(ORDERS, schema)])
@@ -172,7 +172,7 @@ class CopyConformance:
 
 
 def in_place(sink: Sink, batch: int, changes: Sequence[SchemaChange]) -> bool:
-    """Apply; False when the sink does it by a re-snapshot alone, into a shadow table, and has done nothing."""
+    """Apply changes; return False when the sink requires a re-snapshot into a shadow table and has done nothing."""
     try:
         sink.apply(batch, changes)
     except ChangeRefused as error:
@@ -190,7 +190,7 @@ def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: Cha
 
 
 def _blocks_for(sink: Sink, block: ChangeBlock) -> Iterator[ChangeBlock]:
-    """A block of a table that is alone in its sink table: rows of a re-snapshot go to the shadow table alone."""
+    """Yield the blocks for a table with its own sink table: rows of a re-snapshot go only to the shadow table."""
     shadowed = sink.shadows and block.streams != LOGGED
     state = TableState.SHADOW if shadowed else TableState.SNAPSHOT
     places = tables_for(sink, block.table, state, block.streams, shadowed=shadowed)
@@ -221,12 +221,12 @@ def _assert_nothing_beside(harness: SinkHarness, sink: Sink) -> None:
 
 
 class _Died(BaseException):
-    """The process ends here."""
+    """The end of the process."""
 
 
 @contextmanager
 def _dying_at(step: int) -> Iterator[None]:
-    """A context that ends after so many statements of a schema change, if there are so many."""
+    """Context manager that interrupts its block after that many statements of a schema change, if there are as many."""
     left, before = step, faults.hook
 
     def hook(point: str, _batch: int) -> None:

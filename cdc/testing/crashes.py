@@ -1,4 +1,4 @@
-"""Crashes at a step of a batch, as an exception that nobody handles."""
+"""Simulates crashes at a step of a batch by an exception that no code handles."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cdc.process import faults
 
 
 class FailAt(Enum):
-    """A crash written down in the input: `run_in_memory` dies at this step of its batch, then starts again.
+    """A crash in the input: `run_in_memory` dies at this step of the batch, then restarts.
 
-    Rows are prepared and no decision is written; the decision is written and nothing is committed; everything is
-    committed and nobody noted it. The values are points of `cdc.process.faults`.
+    PREPARED: rows are prepared, no decision is written. DECIDED: the decision is written, nothing is committed.
+    COMMITTED: everything is committed, but not recorded as such. The values are points of `cdc.process.faults`.
     """
 
     PREPARED = "after-prepare"
@@ -22,20 +22,20 @@ class FailAt(Enum):
 
 
 class Crash(BaseException):
-    """The process died here."""
+    """The death of the process."""
 
 
 class CrashPoint:
-    """The hook of `cdc.process.faults`: dies at one point of one batch, and from then on at every point.
+    """A hook of `cdc.process.faults` that dies at one point of one batch, and from then on at every point.
 
-    `happened`: whether the batch came to that point.
+    `happened`: whether the batch reached that point.
     """
 
     def __init__(self, point: str, batch: int) -> None:
         self._point, self._batch, self.happened = point, batch, False
 
     def __call__(self, point: str, batch: int) -> None:
-        """The process has come to a point of a batch."""
+        """Raise Crash if this is the point, or the crash has happened."""
         if self.happened or (point, batch) == (self._point, self._batch):
             self.happened = True
             raise Crash(point)
@@ -43,7 +43,7 @@ class CrashPoint:
 
 @contextmanager
 def crash_at(failure: FailAt, batch: int) -> Iterator[CrashPoint]:
-    """While the block runs, a `Crash` is raised at a step of a batch, in whatever thread."""
+    """While the block runs, raise a `Crash` at a step of a batch, in any thread."""
     crash, before = CrashPoint(failure.value, batch), faults.hook
     faults.hook = crash
     try:

@@ -1,6 +1,6 @@
-"""Batches in every sink, whatever its delivery profile: once, also when steps repeat. By name.
+"""Conformance tests of delivery for sinks of every profile: exactly once, also when steps are repeated.
 
-`SinkConformance` has these behaviours too; a sink without tables (a log) has them alone.
+`SinkConformance` includes these tests; a sink without tables (a log) uses only these.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ORDERS, LOG = TableId("shop", "orders"), TableId("shop", "log")
 
 
 def row(id_: int, name: str | None = None) -> Row:
-    """A row of the suite's table."""
+    """Return a row of the suite's table."""
     return {"id": id_, "name": name}
 
 
 class DeliveryConformance:
-    """Named behaviours. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
+    """Conformance tests. A subclass defines a fixture `harness` that returns a `SinkHarness` on a new location."""
 
     def test_rows_become_visible_at_commit_and_not_before(self, harness: SinkHarness) -> None:
-        """Prepared rows are kept, and nobody sees them; but for a sink whose tasks commit."""
+        """Prepared rows are durable and invisible, except in a sink whose tasks commit."""
         sink = harness.sink()
         prepared = prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True)
         if sink.delivery is not Delivery.COMMIT_IN_TASK:
@@ -41,7 +41,7 @@ class DeliveryConformance:
         assert harness.rows(ORDERS) == [row(1, "a")]
 
     def test_committing_twice_changes_nothing(self, harness: SinkHarness) -> None:
-        """The second call finds the first one done."""
+        """The second call finds the result of the first."""
         sink = harness.sink()
         prepared = prepare(sink, 0, [keyless("+I", row(1, "a"))], create=True)
         sink.commit(0, prepared)
@@ -58,13 +58,13 @@ class DeliveryConformance:
         assert by_id(harness.rows(LOG)) == [row(1, "a"), row(2, "b")]
 
     def test_a_decided_batch_is_committed_by_the_next_process(self, harness: SinkHarness) -> None:
-        """The handles are all it needs."""
+        """The handles are all that it needs."""
         prepared = prepare(harness.sink(), 0, [keyless("+I", row(1, "a"))], create=True)
         harness.sink().commit(0, prepared)
         assert harness.rows(LOG) == [row(1, "a")]
 
     def test_a_retried_task_leaves_one_copy(self, harness: SinkHarness) -> None:
-        """Only the handles of the attempt that succeeded count."""
+        """Only the handles of the successful attempt count."""
         sink = harness.sink()
         half = "whole" if sink.delivery is Delivery.COMMIT_IN_TASK else "half"
         prepare(sink, 0, [keyless("+I", row(1, half))], create=True, attempt=0)
@@ -72,7 +72,7 @@ class DeliveryConformance:
         assert harness.rows(LOG) == [row(1, "whole")]
 
     def test_abort_leaves_nothing(self, harness: SinkHarness) -> None:
-        """An abort may repeat, and the batch may run again under its number; a task that committed is found done."""
+        """An abort may be repeated, and the batch may run again with its number; a committed task is recognized."""
         sink = harness.sink()
         if sink.delivery is Delivery.COMMIT_IN_TASK:
             for _ in range(2):
@@ -90,7 +90,7 @@ class DeliveryConformance:
         assert harness.rows(LOG) == [row(2, "kept")]
 
     def test_a_batch_without_rows(self, harness: SinkHarness) -> None:
-        """A batch may hold schema changes alone, or nothing at all."""
+        """A batch may have only schema changes, or nothing at all."""
         sink = harness.sink()
         assert list(sink.prepare(TaskAttempt(0, 0, 0), iter(()))) == []
         sink.commit(0, [])
@@ -98,7 +98,7 @@ class DeliveryConformance:
         assert harness.rows(LOG) == [row(1)]
 
     def test_the_sink_and_its_handles_travel_between_processes(self, harness: SinkHarness) -> None:
-        """The sink is pickled to executors, handles go through JSON."""
+        """The sink is pickled to executors, handles are stored as JSON."""
         sink = pickle.loads(pickle.dumps(harness.sink()))
         prepared = prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True)
         sent = json.loads(json.dumps([handle.to_json() for handle in prepared]))
@@ -116,12 +116,12 @@ class DeliveryConformance:
 
 
 def keyed(*changes: Any) -> ChangeBlock:
-    """A block of the table with a key: kind, row, kind, row..."""
+    """Build a block of the table with a key: kind, row, kind, row..."""
     return block(ORDERS, KEYED, list(zip(changes[::2], changes[1::2], strict=True)))
 
 
 def keyless(*changes: Any) -> ChangeBlock:
-    """A block of the table without a key."""
+    """Build a block of the table without a key."""
     return block(LOG, KEYLESS, list(zip(changes[::2], changes[1::2], strict=True)))
 
 
@@ -135,7 +135,7 @@ def prepare(
     attempt: int = 0,
     noted: list[Any] | None = None,
 ) -> Sequence[Prepared]:
-    """Prepare blocks as one task, after creating the suite's tables when asked to; `noted` gets its notes."""
+    """Prepare blocks as one task, with `create` after creating the suite's tables; `noted` collects its notes."""
     if create:
         sink.apply(batch, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
     noting = [].append if noted is None else noted.append
@@ -143,7 +143,7 @@ def prepare(
 
 
 def by_id(rows: list[Row] | None) -> list[Row]:
-    """The rows in the order of their id."""
+    """Return the rows ordered by id."""
     if rows is None:
         raise AssertionError("the table does not exist")
     return sorted(rows, key=lambda item: int(item["id"]))

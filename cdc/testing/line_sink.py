@@ -1,4 +1,4 @@
-"""A sink that keeps what the values sink would write, as lines, and knows the schemas of its tables."""
+"""A sink that stores the lines that the values sink would write, and the schemas of its tables."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _COERCION = Coercion()
 
 
 class LineSink(Sink):
-    """Lives in one process, and its state with it. `tables` are those that are there already.
+    """Sink and state live in one process. `tables` are tables that already exist.
 
     Attributes:
-        lines: what was written so far: schema changes and row images of committed batches, in order, without line ends.
-        tables: the schemas of all tables as they are now.
+        lines: lines written so far: schema changes and row images of committed batches, in order, without line ends.
+        tables: the current schemas of all tables.
     """
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
@@ -45,7 +45,7 @@ class LineSink(Sink):
         self.lines += [change_line(change).rstrip("\n") for change in changes]
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
-        """Keep the lines of the task under a name; one handle, as rows of several tables stay in order."""
+        """Store the lines of the task under a name; returns one handle, as rows of several tables stay in order."""
         name, lines, kinds = f"{task.batch}/{task.partition}/{task.attempt}", list[str](), list[int]()
         table = None
         for found in blocks:
@@ -60,25 +60,25 @@ class LineSink(Sink):
         return [Prepared(table, task.partition, name, inserts, updates, deletes)]
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Add the lines, unless they are there already."""
+        """Add the lines, unless they were already added."""
         for handle in prepared:
             self.lines += self._prepared.pop(handle.handle, [])
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Forget what was prepared for the batch."""
+        """Drop what was prepared for the batch."""
         for name in [name for name in list(self._prepared) if name.startswith(f"{batch}/")]:
             del self._prepared[name]
 
     def describe(self, table: TableId) -> TableSchema | None:
-        """The table as it is."""
+        """Return the table's current schema."""
         return self.tables.get(table)
 
     def plan_text(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """No language of statements; the changes say it all."""
+        """Return nothing: there are no statements."""
         return ()
 
     def _coerced(self, block: ChangeBlock) -> ChangeBlock:
-        """The values of a block in the types that a table which was there before has for them."""
+        """Convert the values of a block to the types of a table that existed before."""
         there = self.tables.get(block.table)
         if block.table not in self._before or there is None:
             return block
@@ -93,11 +93,11 @@ def _after(tables: Mapping[TableId, TableSchema], change: SchemaChange) -> dict[
     try:
         return apply_changes(tables, [change])
     except EngineError as error:
-        raise ChangeRefused(error.message, where=error.where, hint="the table is not as the log has it") from error
+        raise ChangeRefused(error.message, where=error.where, hint="the table differs from the log") from error
 
 
 def _reconciled(change: CreateTable, there: TableSchema) -> TableSchema:
-    """A table that exists gets the columns that are missing, as in every SQL sink; its own columns stay."""
+    """Add missing columns to an existing table, as in every SQL sink; its own columns stay."""
     if there.primary_key != change.schema.primary_key:
         reason = f"exists with the key ({', '.join(there.primary_key)}), it should be "
         hint = "drop the table, or route to another"

@@ -1,4 +1,4 @@
-"""A sink over Python lists: the plainest correct one, and the model that other sinks are compared with."""
+"""A sink of Python lists: the simplest correct sink, used as the model for others."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _ALL: WeakValueDictionary[int, ListSink] = WeakValueDictionary()
 
 
 class ListSink(Sink):
-    """Tables as lists of rows, one change after the other. Lives in one process: unpickled there, it is itself.
+    """Stores tables as lists of rows. Lives in one process: unpickling returns the same object.
 
-    Rows and changes have to fit the columns that a table has, as in a database.
+    Rows and changes have to fit the table's columns, as in a database.
     """
 
     delivery: ClassVar[Delivery] = Delivery.TWO_PHASE
@@ -55,11 +55,11 @@ class ListSink(Sink):
         return _unpickled, (id(self),)
 
     def rows(self, table: TableId) -> list[Row]:
-        """The table's rows in the order of their insertion. Raises KeyError when there is no such table."""
+        """Return the table's rows in insertion order. Raises KeyError when there is no such table."""
         return list(self._rows[table])
 
     def fill(self, table: TableId, schema: TableSchema, rows: list[Row]) -> None:
-        """Make a table with rows, as somebody did before any pipeline came."""
+        """Create a table with rows, as if it had existed before any pipeline."""
         self._set_table(table, schema, list(rows))
 
     @property
@@ -72,11 +72,11 @@ class ListSink(Sink):
         return bool(self._rows.get(table))
 
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
-        """Tables of these that do not exist."""
+        """Return those of the tables that do not exist."""
         return [table for table in tables if table not in self._rows]
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out the changes, unless they are the ones applied last and no batch came in between."""
+        """Apply the changes, unless they are the last applied ones and no batch was committed since."""
         if list(changes) == list(self._applied):
             return
         for change in changes:
@@ -84,7 +84,7 @@ class ListSink(Sink):
         self._applied = tuple(changes)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
-        """Keep the images of each table under a name."""
+        """Store the images of each table under a name."""
         kept: dict[TableId, list[tuple[str, Row]]] = {}
         for item in blocks:
             self._check(item.table, item.schema)
@@ -92,7 +92,7 @@ class ListSink(Sink):
         return [self._keep(task, table, changes) for table, changes in kept.items()]
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Apply every image in order; a batch at or below the last one is in already."""
+        """Apply every image in order; a batch up to the last one is already applied."""
         if batch <= self._fence:
             return
         for handle in prepared:
@@ -101,12 +101,12 @@ class ListSink(Sink):
         self._fence, self._applied = batch, ()
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Forget what was prepared for the batch."""
+        """Drop what was prepared for the batch."""
         for name in [name for name in self._prepared if name.startswith(f"{batch}/")]:
             del self._prepared[name]
 
     def change(self, table: TableId, symbol: str, row: Row) -> None:
-        """Apply one row image: an insert of a key that is there replaces it, a delete of no row does nothing."""
+        """Apply an image: an insert of an existing key replaces the row; a delete of a missing row does nothing."""
         rows, own = self._rows[table], self._schemas[table].primary_key
         key = own or tuple(row)
         at = next((index for index, there in enumerate(rows) if _same_key(there, row, key)), None)
@@ -123,7 +123,7 @@ class ListSink(Sink):
         return Prepared(table, task.partition, name, inserts, updates, deletes)
 
     def _check(self, table: TableId, rows: TableSchema) -> None:
-        """Raise SinkError for rows that the table does not take."""
+        """Raise SinkError for rows that do not fit the table."""
         there = self._schemas.get(table)
         if there is None:
             raise SinkError("the table does not exist", where=str(table))
@@ -174,7 +174,7 @@ class ListSink(Sink):
 
 
 def _shows(there: TableSchema, change: SchemaChange) -> bool:
-    """Whether a column of the table shows that the change was carried out, in a batch that has others as it repeats."""
+    """Whether the table's columns show that the change was applied, for a repeated batch with other changes."""
     match change:
         case AddColumn(column=column):
             return find(there, column.name) is not None

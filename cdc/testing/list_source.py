@@ -1,4 +1,4 @@
-"""A source over a Python list: schema changes, blocks, and crashes."""
+"""A source of a Python list with schema changes, blocks and crashes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class ListSource(Source):
         self._items = tuple(items)
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The tables created in the list, as created."""
+        """Return the tables created in the list, as created."""
         created = {item.table: item.schema for item in self._items if isinstance(item, CreateTable)}
         dropped = {item.table for item in self._items if isinstance(item, DropTable)}
         return {table: schema for table, schema in created.items() if table not in dropped}
 
     def initial_offset(self) -> Offset:
-        """Before the first item."""
+        """Return the offset before the first item."""
         return {"item": 0}
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """Up to the end, the row limit, or a schema change that comes after rows."""
+        """Return the offset of the end, the row limit, or a schema change after rows."""
         rows = 0
         for index in range(start["item"], len(self._items)):
             item = self._items[index]
@@ -43,26 +43,26 @@ class ListSource(Source):
         return {"item": len(self._items)}
 
     def stop_at_current(self) -> None:
-        """The list does not grow."""
+        """Do nothing: the list does not grow."""
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """Runs of items of about equal length."""
+        """Divide the items into ranges of about equal length."""
         first, last = start["item"], end["item"]
         size = max(1, -(-(last - first) // parallelism))
         cuts = range(first, last, size)
         return [Split(index, [at, min(at + size, last)]) for index, at in enumerate(cuts)]
 
     def events(self, start: Offset, end: Offset) -> Sequence[on.SourceEvent]:
-        """The events among the items; schema changes stand for theirs."""
+        """Return the events among the items, with schema changes converted to events."""
         items = self._items[start["item"] : end["item"]]
         events = (item for item in items if not isinstance(item, ChangeBlock | FailAt))
         return [item if isinstance(item, on.SourceEvent) else on.event(item) for item in events]
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
-        """The blocks among the items."""
+        """Return the blocks among the items."""
         first, last = split.payload
         return (item for item in self._items[first:last] if isinstance(item, ChangeBlock))
 
     def failures(self, start: Offset, end: Offset) -> list[FailAt]:
-        """The crashes among the items."""
+        """Return the crashes among the items."""
         return [item for item in self._items[start["item"] : end["item"]] if isinstance(item, FailAt)]

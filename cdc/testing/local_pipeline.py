@@ -1,4 +1,4 @@
-"""A pipeline whose batches are run by the caller, in this process and without Spark, with crashes and restarts."""
+"""A pipeline whose batches the caller runs, in this process and without Spark, with crashes and restarts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cdc.testing.local_tasks import LocalTasks
 
 @dataclass
 class MemoryRun:
-    """The account of a run: batches, the events of the source, changes counted, counted reasons, its end."""
+    """The result of a run: batches, the source's events, numbers of changes, counts by reason, end offset."""
 
     batches: int = 0
     events: list[on.SourceEvent] = field(default_factory=list)
@@ -46,11 +46,11 @@ class MemoryRun:
 
 
 class LocalPipeline:
-    """One pipeline with its state directory, and the lives of its process.
+    """A pipeline with its state directory, and the lives of its process.
 
-    `middle` is what the pipeline file says; one that is edited counts from the next life on. Offsets are the engine's
-    (`cdc.offsets`). `restarted` makes the sink of a life that follows a crash. `now` is the moment of every batch,
-    None for the clock's; `name` what the state directory calls the source, else its class.
+    `middle` is the compiled pipeline file; an edited one applies from the next life on. Offsets are the engine's
+    (`cdc.offsets`). `restarted` creates the sink of a life after a crash. `now` is the time of every batch, None for
+    the clock; `name` is the source's name in the state directory, by default its class.
     """
 
     def __init__(
@@ -76,25 +76,25 @@ class LocalPipeline:
         self._begin(sink)
 
     def latest(self, at: Offset, batch: int, limits: Limits | None = None, wait_s: float = 0.0) -> Offset:
-        """The end of a batch that begins `at` an offset of the source, with the orders before it."""
+        """Return the end of a batch that begins `at` an offset of the source, after passing it the snapshot orders."""
         self._source.order(self.orders(batch))
         return self._source.latest_offset(at, limits, wait_s)
 
     def orders(self, batch: int) -> dict[TableId, Order]:
-        """The snapshots that tables wait for before a batch."""
+        """Return the open snapshot orders before a batch."""
         return open_orders(TableLog(self._state.store).at(batch - 1).tables)
 
     @property
     def has_requests(self) -> bool:
-        """Whether requests wait for a batch, be it an empty one."""
+        """Whether requests wait for a batch, even an empty one."""
         return not Mailbox(self._state.store).is_empty()
 
     def plan(self, start: Offset, end: Offset) -> None:
-        """Log where a batch begins and ends."""
+        """Record where a batch begins and ends."""
         self._planned[start[BATCH_KEY]] = start, end
 
     def batch(self, start: Offset, end: Offset, parallelism: int, failures: Sequence[FailAt] = ()) -> None:
-        """One batch, tried again after each crash that is asked for. Raises CdcError."""
+        """Run a batch, repeated after each requested crash. Raises CdcError."""
         self.plan(start, end)
         batch = start[BATCH_KEY]
         for failure in failures:
@@ -105,7 +105,7 @@ class LocalPipeline:
             self._events += self._source.events(source_offset(start), source_offset(end))
 
     def restart(self, source: Source | None = None) -> None:
-        """Another process goes on, by the `middle` of now; perhaps with another source object."""
+        """Continue as another process, with the current `middle` and optionally another source object."""
         self.wait()
         self._source = source or self._source
         self._begin(self._restarted())
@@ -115,7 +115,7 @@ class LocalPipeline:
         self._runner.finish()
 
     def finish(self, batches: int, offset: Offset) -> MemoryRun:
-        """Wait for the last commit; what all batches did. Raises CdcError."""
+        """Wait for the last commit and return the result of all batches. Raises CdcError."""
         self.wait()
         if self._runner.error is not None:
             raise self._runner.error
@@ -132,7 +132,7 @@ class LocalPipeline:
         )
 
     def _begin(self, sink: Sink) -> None:
-        """A new process."""
+        """Begin a new life."""
         self._recovered = False
         self._tasks = LocalTasks(self._source, sink, self.middle, self._state, self._now)
         self._runner = BatchRunner(
@@ -141,18 +141,18 @@ class LocalPipeline:
         )  # fmt: skip
 
     def recover(self) -> None:
-        """Commit what an earlier process has decided, before anything is planned. Raises CdcError."""
+        """Commit what an earlier life has decided, before anything is planned. Raises CdcError."""
         if not self._recovered:
             self._runner.recover()
             self._recovered = True
 
     def _live(self, batch: int, parallelism: int) -> None:
-        """Run a batch as a live process does."""
+        """Run a batch as a real process does."""
         self.recover()
         self._runner(batch, partial(self._tasks.results, batch, *self._planned[batch], parallelism))
 
     def _dies(self, batch: int, parallelism: int, failure: FailAt) -> bool:
-        """Live until the crash; False when the batch never came to that step."""
+        """Run until the crash; return False when the batch did not reach that step."""
         with crash_at(failure, batch) as crash:
             with suppress(Crash):
                 self._live(batch, parallelism)

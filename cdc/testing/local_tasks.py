@@ -1,4 +1,4 @@
-"""The tasks of a batch, one after another in this process."""
+"""Runs the tasks of a batch one after another in this process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cdc.state.splits import SplitLog
 
 
 class LocalTasks:
-    """Runs tasks of a pipeline. `now` is the moment of every batch, None for the clock's."""
+    """Runs tasks of a pipeline. `now` is the time of every batch, None for the clock."""
 
     def __init__(self, source: Source, sink: Sink, middle: Middle, state: StateDir, now: datetime | None) -> None:
         self._source, self._task = source, PrepareTask.of(source, sink, middle, state)
         self._splits = SplitLog(state.splits, time.time if now is None else now.timestamp)
 
     def results(self, batch: int, start: Offset, end: Offset, parallelism: int) -> list[TaskResult]:
-        """The results of a batch between two offsets, as they come from an executor."""
+        """Return the results of a batch between two offsets, as executors return them."""
         if source_offset(start) == source_offset(end):
             return []
         splits = self._splits.splits(self._source, start, end, parallelism)

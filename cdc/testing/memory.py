@@ -1,4 +1,4 @@
-"""A source read to its end in this process, without Spark, by the engine's own batches (`cdc.flow`)."""
+"""Runs a pipeline to the source's end in this process, without Spark, with the engine's own batches (`cdc.flow`)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def run_in_memory(
 ) -> MemoryRun:
     """Read the source to its end, batch after batch: apply, prepare, decide, commit.
 
-    A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
-    the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
-    changes to tables that it knew, `state` is needed, which keeps the engine's state from run to run: a folder or more.
-    `rules` are the transform rules, `middle` is all there is between source and sink; `now` is the moment of every
-    batch instead of the clock's.
+    A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it continues as after a restart,
+    with the sink that `restarted` creates (default: the same object). `start` and `first_batch` continue a run; if
+    tables of that run change, `state` is needed too: the folder or state directory of both runs. `rules` are the
+    transform rules, `middle` is everything between source and sink; `now` is the time of every batch instead of the
+    clock.
 
-    Raises CdcError; what was decided before is committed by then.
+    Raises CdcError, after committing what was decided.
     """
     at = source.initial_offset() if start is None else start
     with TemporaryDirectory(prefix="cdc-run-") if state is None else nullcontext(state) as place:

@@ -1,4 +1,4 @@
-"""A state directory without files, for suites of thousands of small runs that nobody goes on with."""
+"""A state directory in memory, for suites of thousands of small runs that are not continued."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NOWHERE = Path("in memory")
 
 @dataclass(frozen=True, eq=False)
 class MemoryStore(Store):
-    """Documents and logs of one process, which are gone with it. Parts of one store share what it holds.
+    """Documents and logs in the memory of one process. Parts of one store share its content.
 
-    It has no place for bulk data: `bulk` raises StateError.
+    It has no bulk storage: `bulk` raises StateError.
     """
 
     folder: str = ""
@@ -28,51 +28,51 @@ class MemoryStore(Store):
     _logs: dict[str, MemoryLog] = field(default_factory=dict)
 
     def where(self, name: str = "") -> str:
-        """A name for messages."""
+        """Return a name for messages."""
         return str(_NOWHERE / self.folder / name)
 
     def within(self, folder: str) -> MemoryStore:
-        """The part of the store below `folder`."""
+        """Return the part of the store below `folder`."""
         return MemoryStore(f"{self.folder}{folder}/", self._documents, self._logs)
 
     def read(self, name: str) -> bytes | None:
-        """A document; None when there is none of this name."""
+        """Return a document, None when it does not exist."""
         return self._documents.get(self.folder + name)
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep a document."""
+        """Store a document."""
         self._documents[self.folder + name] = data
 
     def remove(self, name: str) -> None:
-        """Forget a document."""
+        """Remove a document."""
         self._documents.pop(self.folder + name, None)
 
     def names(self) -> list[str]:
-        """The documents of this part, without those in parts below."""
-        there = list(self._documents)  # in one go: commits write in a thread of their own
+        """Return the documents of this part, without those in parts below."""
+        there = list(self._documents)  # atomically: commits write in another thread
         names = (name.removeprefix(self.folder) for name in there if name.startswith(self.folder))
         return sorted(name for name in names if "/" not in name)
 
     def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
-        """A log; whoever asks for the same name gets the same one."""
+        """Return a log; the same one for the same name."""
         return self._logs.setdefault(self.folder + name, MemoryLog(_NOWHERE / self.folder / name, what, header))
 
     def bulk(self, folder: str) -> Path:
-        """There is none."""
-        raise StateError("a state in memory has no place for bulk data", where=self.where(folder), hint="use a folder")
+        """Raise StateError: there is no bulk storage."""
+        raise StateError("a state in memory has no bulk storage", where=self.where(folder), hint="use a folder")
 
 
 class MemoryLog(AppendLog):
     """A log of one process."""
 
     def append(self, *items: Mapping[str, Any]) -> int:
-        """Keep lines after the last one, as they would be read again; the new number of lines."""
+        """Append lines, in the form in which they would be read back; return the new number of lines."""
         with self._lock:
             self._items += [json.loads(json.dumps(item)) for item in items]
             return len(self._items)
 
     def truncate(self, count: int) -> None:
-        """Forget everything after the first `count` lines. Raises StateError when there are fewer."""
+        """Remove everything after the first `count` lines. Raises StateError when there are fewer."""
         with self._lock:
             kept: Sequence[dict[str, Any]] = self.items(0, count)
             if count < len(self._items):
@@ -80,15 +80,15 @@ class MemoryLog(AppendLog):
                 self._items += kept
 
     def _refresh(self) -> None:
-        """Everything is here."""
+        """Do nothing: everything is in memory."""
 
 
 class MemoryState(StateDir):
-    """A state directory that is empty at first and gone with the object. Belongs to one process."""
+    """A state directory in memory, initially empty. Used by one process."""
 
     def __init__(self) -> None:
         super().__init__(_NOWHERE)
         self.store = MemoryStore()
 
     def _create_folders(self) -> None:
-        """There are none."""
+        """Do nothing: there are no folders."""

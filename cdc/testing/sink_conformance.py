@@ -1,4 +1,4 @@
-"""The behaviour of every sink, by name. Subclass `SinkConformance` and give it a `harness` fixture."""
+"""Conformance tests for sinks. Subclass `SinkConformance` and define a `harness` fixture."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ from cdc.testing.sink_harness import SinkHarness
 
 
 class SinkConformance(DeliveryConformance, CopyConformance):
-    """Named behaviours of a sink. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place.
+    """Conformance tests of a sink. A subclass defines a fixture `harness`: a `SinkHarness` on a new location.
 
     Class attributes:
-        values: types with two values each that a table takes; a system that has not all of them names its own.
+        values: types with two values each that a table supports; a system without all the default ones sets its own.
     """
 
     values: ClassVar[Sequence[tuple[str, tuple[Any, Any]]]] = ()
@@ -74,14 +74,14 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(ORDERS) == [row(1, "c")]
 
     def test_updates_and_deletes_of_earlier_batches(self, harness: SinkHarness) -> None:
-        """Images meet the rows that are there."""
+        """Images are applied to existing rows."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"), "+I", row(3))], create=True))
         sink.commit(1, prepare(sink, 1, [keyed("-U", row(1, "a"), "+U", row(1, "z"), "-D", row(2, "b"))]))
         assert by_id(harness.rows(ORDERS)) == [row(1, "z"), row(3)]
 
     def test_a_key_change_is_a_delete_and_an_insert(self, harness: SinkHarness) -> None:
-        """Two rows may take each other's key."""
+        """Two rows may exchange keys."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
         swap = keyed("-U", row(1, "a"), "+U", row(3, "a"), "-U", row(2, "b"), "+U", row(1, "b"))
@@ -96,7 +96,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(ORDERS) == [row(1, "b")]
 
     def test_a_row_that_comes_and_goes_in_one_batch(self, harness: SinkHarness) -> None:
-        """A row that comes and goes in one batch never was there."""
+        """A row that is inserted and deleted in one batch never appears."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "-D", row(1, "a"))], create=True))
         assert harness.rows(ORDERS) == []
@@ -111,7 +111,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(LOG) == [row(1)] * 3
 
     def test_a_delete_takes_one_of_equal_rows(self, harness: SinkHarness) -> None:
-        """NULL is equal to NULL. A sink that keeps inserts alone says so, and nothing of the task stays."""
+        """NULL is equal to NULL. A sink that only keeps inserts raises an error, and nothing of the task remains."""
         sink = harness.sink()
         if sink.keyless is KeylessRows.INSERTS:
             sink.commit(0, prepare(sink, 0, [keyless("+I", row(1))], create=True))
@@ -126,7 +126,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
     # schema changes
 
     def test_a_schema_change_then_rows(self, harness: SinkHarness) -> None:
-        """Rows that were there get the default of a new column."""
+        """Existing rows get the default of a new column."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         wide = TableSchema((ID, NAME, Column("qty", DataType(Kind.INT), default="7")), ("id",))
@@ -162,7 +162,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(LOG) is None
 
     def test_two_tables_swap_names(self, harness: SinkHarness) -> None:
-        """The list of changes is repeated whole after a crash, and must not swap back."""
+        """The whole list of changes is repeated after a crash, and must not swap back."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         swap = swap_names(ORDERS, LOG)
@@ -173,7 +173,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert harness.rows(LOG) == [row(1)]
 
     def test_the_same_swap_again_in_a_later_batch(self, harness: SinkHarness) -> None:
-        """The same swap in a later batch is carried out, too."""
+        """The same swap in a later batch is applied, too."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         for batch in (1, 2):
@@ -196,7 +196,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         ids=lambda change: type(change).__name__,
     )
     def test_applying_a_schema_change_twice_changes_nothing(self, harness: SinkHarness, change: SchemaChange) -> None:
-        """Each kind of change by itself."""
+        """Each kind of change separately."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         tables = (ORDERS, TableId("shop", "invoices"))
@@ -207,7 +207,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         assert [harness.rows(table) for table in tables] == once
 
     def test_a_new_key(self, harness: SinkHarness) -> None:
-        """From here on, rows are told apart by it, and a column that has left the key may be NULL."""
+        """From here on it identifies rows, and a column that is no longer in the key may be NULL."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
         if not in_place(sink, 1, [AlterPrimaryKey(ORDERS, ("name",))]):
@@ -238,7 +238,7 @@ class SinkConformance(DeliveryConformance, CopyConformance):
             assert_read_back(sink, written)
 
     def test_many_tables_in_one_task(self, harness: SinkHarness) -> None:
-        """Their rows come interleaved."""
+        """Their rows are interleaved."""
         tables = [TableId("shop", f"orders_{number}") for number in range(6)]
         sink = harness.sink()
         sink.apply(0, [CreateTable(table, KEYED) for table in tables])
@@ -294,18 +294,18 @@ VALUES: tuple[tuple[str, tuple[Any, Any]], ...] = (
 
 
 def titled(id_: int, title: str) -> Row:
-    """A row after the column `name` became `title`."""
+    """Return a row after the rename of the column `name` to `title`."""
     return {"id": id_, "title": title}
 
 
 def swap_names(left: TableId, right: TableId) -> list[SchemaChange]:
-    """Two tables take each other's name, as in `RENAME TABLE a TO t, b TO a, t TO b`."""
+    """Return the changes that swap the names of two tables, as in `RENAME TABLE a TO t, b TO a, t TO b`."""
     temporary = TableId(left.database, "temporary")
     return [RenameTable(left, temporary), RenameTable(right, left), RenameTable(temporary, right)]
 
 
 def assert_read_back(sink: Sink, written: ChangeBlock) -> None:
-    """Assert that the sink's own account of rows is what it reads back, of all of them and of some keys."""
+    """Assert that the sink reads back the rows that `as_stored` predicts, for all rows and for some keys."""
     found = sink.read_back(written.table, written.schema)
     assert found is not None
     assert not isinstance(found, str)

@@ -1,4 +1,4 @@
-"""How the conformance suite meets a sink."""
+"""The interface between the conformance suite and a sink."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cdc.testing.blocks import Row
 
 
 class SinkHarness(Protocol):
-    """A sink as the suite meets it: one place that survives restarts."""
+    """A sink for the suite: one location that survives restarts."""
 
     def sink(self) -> Sink:
-        """A new sink object on the same place and the same state, as after a restart."""
+        """Create a sink object on the same location and state, as after a restart."""
 
     def rows(self, table: TableId) -> list[Row] | None:
-        """The visible rows of a table in any order, values as Arrow gives them; None when there is no such table."""
+        """Return the visible rows of a table in any order, with Arrow's Python values; None when it does not exist."""

@@ -1,4 +1,4 @@
-"""The behaviour of every source, by name. Subclass `SourceConformance` and give it a `harness` fixture."""
+"""Conformance tests for sources. Subclass `SourceConformance` and define a `harness` fixture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SourceHarness(Protocol):
     table: TableId
 
     def source(self) -> Source:
-        """A new source object on the same log and the same state directory; it starts at the log's beginning."""
+        """Create a source object on the same log and state directory, which starts at the log's beginning."""
 
     def create(self) -> None:
         """Create the table."""
@@ -39,12 +39,12 @@ class SourceHarness(Protocol):
         """Delete one row."""
 
     def add_column(self, name: str) -> None:
-        """Add a text column, NULL in the rows that are there. Rows inserted later have NULL in it too."""
+        """Add a text column, NULL in existing rows. Rows inserted later have NULL in it too."""
 
 
 @dataclass(frozen=True)
 class ReadBatch:
-    """One batch as the engine would see it."""
+    """A batch as the engine would get it."""
 
     start: Offset
     end: Offset
@@ -58,7 +58,7 @@ class ReadBatch:
 
 
 class SourceConformance:
-    """Named behaviours of a source. A subclass defines a fixture `harness` that gives a `SourceHarness`, log empty."""
+    """Conformance tests of a source. A subclass defines a fixture `harness`: a `SourceHarness` with an empty log."""
 
     def test_resumes_after_the_last_row(self, harness: SourceHarness) -> None:
         """No row is lost or read twice."""
@@ -71,7 +71,7 @@ class SourceConformance:
         assert all_images(rest) == [inserted(3, "c")]
 
     def test_nothing_new_leaves_the_offset_where_it_is(self, harness: SourceHarness) -> None:
-        """An unchanged offset tells the engine that nothing came."""
+        """An unchanged offset means that nothing arrived."""
         harness.create()
         harness.insert((1, "a"))
         end = drain(harness.source())[-1].end
@@ -81,7 +81,7 @@ class SourceConformance:
         source.stop()
 
     def test_reads_one_range_twice_alike(self, harness: SourceHarness) -> None:
-        """A batch that failed is read again, by a new process, cut into other parts."""
+        """A failed batch is read again, by a new process, with other splits."""
         harness.create()
         for number in range(20):
             harness.insert((number, f"row {number}"))
@@ -92,7 +92,7 @@ class SourceConformance:
             assert again.changes == batch.changes
 
     def test_small_batches_give_the_same_rows(self, harness: SourceHarness) -> None:
-        """Limits decide where batches end, nothing else."""
+        """Limits only decide where batches end."""
         harness.create()
         for number in range(10):
             harness.insert((2 * number, "even"), (2 * number + 1, "odd"))
@@ -101,7 +101,7 @@ class SourceConformance:
         assert all_images(batches) == [inserted(number, "odd" if number % 2 else "even") for number in range(20)]
 
     def test_a_transaction_is_never_cut(self, harness: SourceHarness) -> None:
-        """Limits are soft: one transaction is one batch at least."""
+        """Limits are soft: a batch has at least one transaction."""
         harness.create()
         harness.insert(*((number, "x") for number in range(10)))
         harness.insert((10, "y"))
@@ -122,7 +122,7 @@ class SourceConformance:
         ]
 
     def test_a_schema_change_between_rows(self, harness: SourceHarness) -> None:
-        """Rows on both sides of it are never in one batch."""
+        """Rows before and after it are never in one batch."""
         harness.create()
         harness.insert((1, "a"))
         harness.add_column("note")
@@ -145,7 +145,7 @@ class SourceConformance:
         assert created[0].schema.primary_key == ("id",)
 
     def test_rows_are_in_order(self, harness: SourceHarness) -> None:
-        """(sequence, row) grows strictly."""
+        """(sequence, row) is strictly increasing."""
         harness.create()
         for number in range(5):
             harness.insert((2 * number, "x"), (2 * number + 1, "y"))
@@ -159,13 +159,13 @@ class SourceConformance:
         assert all(left < right for left, right in pairwise(places))
 
     def test_tables_are_known_before_the_first_row(self, harness: SourceHarness) -> None:
-        """`cdc plan` asks for them."""
+        """`cdc plan` needs them."""
         harness.create()
         schema = harness.source().tables()[harness.table]
         assert schema.names == ("id", "name")
 
     def test_a_replay_by_a_new_process_reads_the_stored_splits(self, harness: SourceHarness) -> None:
-        """Splits are made once: however many tasks there may be later, the parts hold what they held."""
+        """Splits are made once: their content does not depend on the later number of tasks."""
         harness.create()
         for number in range(20):
             harness.insert((number, f"row {number}"))
@@ -182,10 +182,10 @@ class SourceConformance:
         planner.stop()
 
     def test_a_row_can_be_looked_up_in_the_log(self, harness: SourceHarness) -> None:
-        """Where the source has words for it: one for each transaction."""
+        """Where the source has position texts: a distinct one per transaction."""
         source = harness.source()
         if type(source).position_text is Source.position_text:
-            pytest.skip("this source has no words for a sequence")
+            pytest.skip("this source has no position texts")
         harness.create()
         for number in range(3):
             harness.insert((number, "x"))
@@ -194,7 +194,7 @@ class SourceConformance:
         assert all(source.position_text(at) for at in sequences)
 
     def test_offsets_splits_and_the_source_travel_between_processes(self, harness: SourceHarness) -> None:
-        """Offsets and splits go through JSON, as they are stored; the source is pickled."""
+        """Offsets and splits are stored as JSON; the source is pickled."""
         harness.create()
         harness.insert((1, "a"))
         source: Source = pickle.loads(pickle.dumps(harness.source()))
@@ -207,17 +207,17 @@ class SourceConformance:
 
 
 def inserted(id_: int, name: str) -> tuple[str, dict[str, Any]]:
-    """The image of an inserted row of the suite's table."""
+    """Return the image of an inserted row of the suite's table."""
     return "+I", {"id": id_, "name": name}
 
 
 def all_images(batches: Sequence[ReadBatch]) -> list[tuple[str, Row]]:
-    """The row images of all batches."""
+    """Return the row images of all batches."""
     return [image for batch in batches for image in batch.images]
 
 
 def drain(source: Source, start: Offset | None = None, limits: Limits | None = None) -> list[ReadBatch]:
-    """Read everything the log holds now, batch after batch."""
+    """Read everything up to the current end of the log, batch after batch."""
     at = source.initial_offset() if start is None else start
     source.stop_at_current()
     batches: list[ReadBatch] = []
@@ -229,7 +229,7 @@ def drain(source: Source, start: Offset | None = None, limits: Limits | None = N
 
 
 def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> ReadBatch:
-    """Read one range."""
+    """Read one range as a batch."""
     changes = tuple(on.changes(source.events(start, end)))
     reports: list[dict[str, Any]] = []
     splits = source.splits(start, end, parallelism)
@@ -239,14 +239,14 @@ def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> Re
 
 
 def read_split(source: Source, split: Split) -> Iterator[ChangeBlock]:
-    """The blocks of one split; what it counts and reports is left out."""
+    """Return the blocks of one split, without its counts and reports."""
     return source.read(split, _ignore, lambda report: None)
 
 
 def stored(split: Split) -> Split:
-    """The split as a replay finds it."""
+    """Return the split as it is restored for a replay."""
     return Split(split.index, json.loads(json.dumps(split.payload)))
 
 
 def _ignore(reason: str, number: int) -> None:
-    """Counted reasons are not part of the suite."""
+    """Do nothing: counts are not tested."""

@@ -1,14 +1,14 @@
-"""`pipeline.test.yaml`: cases that a pipeline file is held against, with what has to come out.
+"""`pipeline.test.yaml`: test cases of a pipeline file with their expected results.
 
     version: 1
-    variables: {MYSQL_PASSWORD: any}          # where ${NAME} of the pipeline looks before the environment
+    variables: {MYSQL_PASSWORD: any}          # values of ${NAME} in the pipeline, before the environment's
     tests:
       - name: unpaid orders stay out
-        now: 2026-01-01T00:00:00Z             # what NOW() sees
-        sink_tables: {ods.orders: {...}}      # tables that the sink has before
+        now: 2026-01-01T00:00:00Z             # the value of NOW()
+        sink_tables: {ods.orders: {...}}      # tables that already exist in the sink
         input: [{change: create.table, ...}, {op: +I, ...}]
         output: [...]                         # lines, in order
-        schemas: {ods.orders: {...}}          # in the end; tables that are not named are not looked at
+        schemas: {ods.orders: {...}}          # final schemas; other tables are not checked
         error: {type: TransformError, message: part of it, where: part of it}
 
 docs/testing.md has every key.
@@ -41,10 +41,10 @@ class PipelineTest:
 
     Attributes:
         where: file and line.
-        case: what is run.
-        output: the lines that have to come out, None when they do not matter.
-        schemas: the final schemas of some tables, None when they do not matter.
-        error: what has to stop it, None when nothing may.
+        case: the case to run.
+        output: the expected lines, None for any.
+        schemas: the expected final schemas of some tables, None for any.
+        error: the expected error, None for none.
     """
 
     where: str
@@ -55,12 +55,12 @@ class PipelineTest:
 
 
 def suite_file(pipeline: str) -> str:
-    """The test file beside a pipeline file."""
+    """Return the test file next to a pipeline file."""
     return os.path.splitext(pipeline)[0] + SUFFIX
 
 
 def read_suite(pipeline: str, file: str) -> list[PipelineTest]:
-    """The tests of a pipeline file. Raises SpecError with every mistake in the test file, also when it is not there."""
+    """Read the tests of a pipeline file. Raises SpecError with every mistake in the test file, or if it is missing."""
     text, root = _read(pipeline).decode("utf-8", "replace"), _tree(file)
     suite = _Suite(file, root)
     tests = list(suite.tests(text))
@@ -74,7 +74,7 @@ def _read(file: str) -> bytes:
         return read_regular(Path(file), LARGEST_FILE)
     except OSError as error:
         reason = (error.strerror or "unreadable").lower()
-        hint = f"a pipeline's tests are beside it, in a file that ends in {SUFFIX}"
+        hint = f"a pipeline's tests are next to it, in a file that ends in {SUFFIX}"
         raise SpecError([Problem(file, 1, 1, "", f"cannot be read: {reason}", hint)]) from error
 
 
@@ -89,17 +89,17 @@ def _tree(file: str) -> tree.Mapping:
 
 
 class _Suite:
-    """One pass over a test file; what is wrong is gathered in `problems`."""
+    """Reads a test file and collects its mistakes in `problems`."""
 
     def __init__(self, file: str, root: tree.Mapping) -> None:
         self._file, self._root, self._plain = file, root, tree.plain(root)
         self.problems: list[Problem] = []
 
     def tests(self, pipeline: str) -> Iterator[PipelineTest]:
-        """The tests that are sound; `pipeline` is the text of the pipeline file."""
+        """Yield the valid tests; `pipeline` is the text of the pipeline file."""
         self._check_keys(self._plain, (), ("version", "variables", "tests"))
         if self._plain.get("version") != VERSION:
-            self._wrong(("version",), f"must be {VERSION}, the version of this format that there is")
+            self._wrong(("version",), f"must be {VERSION}, the only version of this format")
         variables = {**os.environ, **self._variables()}
         listing = tree.find(self._root, ("tests",))
         if not isinstance(listing, tree.Listing) or not listing.items:
@@ -125,7 +125,7 @@ class _Suite:
             return None
         self._check_keys(test, path, _TEST_KEYS)
         if not any(key in test for key in _EXPECTED):
-            self._wrong(path, "expects nothing", f"say what has to come out: {', '.join(_EXPECTED)}")
+            self._wrong(path, "expects nothing", f"add the expected result: {', '.join(_EXPECTED)}")
         for key, kind, expected in (("output", list, "a list of lines"), ("schemas", dict, "a mapping of tables")):
             if key in test and not isinstance(test[key], kind):
                 self._wrong((*path, key), f"must be {expected}")
@@ -144,7 +144,7 @@ class _Suite:
     def _case(
         self, given: dict[str, Any], path: tree.Path, pipeline: str, variables: Mapping[str, str]
     ) -> PipelineCase | None:
-        """The case, with the places of its lines in this file."""
+        """Read the case, with the positions of its lines in this file."""
         known = {key: value for key, value in given.items() if key in _TEST_KEYS}
         try:
             case = case_from({**known, "pipeline": pipeline, "variables": dict(variables)}, int(path[-1]))

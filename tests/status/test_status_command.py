@@ -52,7 +52,7 @@ def test_a_pipeline_file_stands_for_its_state_directory(tmp_path: Path) -> None:
 def test_a_pipeline_that_never_ran_has_no_status(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["status", str(tmp_path)])
     assert isinstance(shown.exception, StateError)
-    assert "no run has told its status here" in str(shown.exception)
+    assert "no run has written its status here" in str(shown.exception)
 
 
 def test_a_pause_that_the_next_run_takes_in_is_shown(tmp_path: Path) -> None:

@@ -91,9 +91,9 @@ def test_an_error_is_expected_by_type_and_by_parts_of_its_words(tmp_path: Path) 
     assert outcome(tmp_path, input=wrong, error=right) == []
     found = outcome(tmp_path, input=wrong, error={"type": "SinkError", "message": "full"})
     assert found[0] == "error.type should be 'SinkError', it is 'SourceError'"
-    assert found[1].startswith("error.message should hold 'full', it is 'there is no table a.b")
+    assert found[1].startswith("error.message should contain 'full', it is 'there is no table a.b")
     assert outcome(tmp_path, input=wrong, output=[])[0].startswith(f"failed with SourceError: {place}:")
-    assert outcome(tmp_path, input=[CREATE], error={}) == ["should have failed with an error, and did not"]
+    assert outcome(tmp_path, input=[CREATE], error={}) == ["should have failed with an error, but did not"]
 
 
 def test_dead_letters_of_tests_are_not_in_the_place_of_those_of_runs(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ WRONG = [
     ("version: 1\ntests: []", "2:8: tests: must be a list of tests"),
     ("version: 1\ntest: []\ntests: [{input: [], output: []}]", "2:1: test: unknown key (known: version,"),
     ("version: 1\ntests: [5]", "2:9: tests[0]: must be a mapping"),
-    ("version: 1\ntests:\n  - {name: t, input: []}", "3:5: tests[0]: expects nothing (say what has to come out:"),
+    ("version: 1\ntests:\n  - {name: t, input: []}", "3:5: tests[0]: expects nothing (add the expected result:"),
     ("version: 1\ntests:\n  - {input: 5, output: []}", "3:13: tests[0].input: must be a list of lines, got 5"),
     ("version: 1\ntests:\n  - {input: [], output: 5}", "3:25: tests[0].output: must be a list of lines"),
     (

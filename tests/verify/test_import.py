@@ -96,7 +96,7 @@ def test_a_pipeline_goes_on_where_the_other_tool_was_inside_a_transaction(
     begun = max(int(event[1]) for event in events if "gtid" in str(event[2]).lower() and int(event[1]) < inside)
     done = imported(pipeline, f'{{"file": "{file}", "pos": {inside}, "event": 2, "row": 1}}')
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith(f"the next run goes on after Debezium, at {file}:{begun}")
+    assert done.stdout.startswith(f"the next run continues after Debezium, at {file}:{begun}")
     assert "1 rows of" in done.stdout
     pipeline.source("ALTER TABLE t ADD b INT", "INSERT INTO t VALUES (4, 4, 4)")
     pipeline.run()
