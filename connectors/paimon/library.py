@@ -26,8 +26,11 @@ _AWAY = ("ConnectionError", "Timeout", "EndpointConnectionError", "ServiceUnavai
 _UNREACHABLE = (
     "connection refused", "connection reset", "timed out", "timeout", "temporarily unavailable", "slow down",
     "dns error", "couldn't connect", "could not connect", "network connection", "error sending request", "broken pipe",
-    "service unavailable", "500 internal", "502 bad", "503", "504 gateway",
+    "service unavailable", "500 internal", "502 bad", "503", "504 gateway", "server error: ", "unable to process: ",
+    "expecting value: line 1 column 1",
 )  # fmt: skip
+"""Parts of messages about what may pass, in lower case. The REST client has no number of a status in its errors:
+`unable to process` are 429, 502, 504 and others that it knows nothing of."""
 
 
 def check_versions() -> None:

@@ -37,13 +37,32 @@ SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False),), ("id",))
 def test_a_store_that_fails_refuses_no_schema_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: Callable[..., Any], text: str, passes: bool
 ) -> None:
-    harness = lake(tmp_path)
+    refused = _refused(lake(tmp_path), OSError(text), monkeypatch)
+    assert not isinstance(refused, ChangeRefused)
+    assert isinstance(refused, SinkUnavailable) == passes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to load snapshot: Server error: <html>500</html>",
+        "Unable to process: <html>504</html>",
+        "rest exception (Expecting value: line 1 column 1 (char 0))",
+    ],
+)
+def test_a_proxy_before_paimon_s_rest_catalog_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    assert isinstance(_refused(PaimonHarness(tmp_path), RuntimeError(text), monkeypatch), SinkUnavailable)
+
+
+def _refused(harness: Any, error: Exception, monkeypatch: pytest.MonkeyPatch) -> SinkError:
+    """What a sink says when its catalog raises an error at a CREATE TABLE."""
 
     def fail(*_: Any, **__: Any) -> None:
-        raise OSError(text)
+        raise error
 
     monkeypatch.setattr(harness.catalog.open(), "create_table", fail)
     with pytest.raises(SinkError) as raised:
         harness.sink().apply(0, [CreateTable(T, SCHEMA)])
-    assert not isinstance(raised.value, ChangeRefused)
-    assert isinstance(raised.value, SinkUnavailable) == passes
+    return raised.value
