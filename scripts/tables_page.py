@@ -14,31 +14,37 @@ from cdc.tables.transitions import TRANSITIONS
 
 _HEAD = """# The life of a table
 
-A *pair* is a source table and one of the sink tables that its rows go to. Each pair is in one state. Events move it to
-another: they come from the source, from `cdc pause`, `cdc resume` and `cdc resync`, from an edited pipeline file and
-from the sink. All events of a batch come before its rows. What each event does in each state is a table, which the
-engine runs and this page is printed from (`make schemas`).
+A *pair* is a source table and one of the sink tables it is routed to. Each pair has one state, which events change.
+Events come from the source, from `cdc pause`, `cdc resume` and `cdc resync`, from an edited pipeline file, and from the
+sink. All events of a batch are handled before its rows. The engine runs the transition table below, and this page is
+generated from it (`make schemas`).
 
-Rows of a source table come in streams. **log** is every change of the source's log. A snapshot reads **rows**; those,
-with the changes of the log that they do not hold, are the table. Where no snapshot runs, a change is in both.
+The rows of a source table arrive in three streams:
 
-A *shadow table* stands beside the table that readers see, the *live* one. A re-snapshot fills it, and it takes the live
-table's place in one step (`SwapShadow`) once it is whole. A sink without shadow tables empties the table instead, and
-the pair is in the state `snapshot` then.
+| stream | rows |
+|---|---|
+| log | every change in the source's log |
+| snapshot rows | the rows that a snapshot reads |
+| snapshot log | changes in the log that the rows of the snapshot do not include; together they are the table |
 
-Source tables with a pair in `requested`, `suspended` or `resumed` are the open orders: the source is asked to snapshot
-them again. Nothing else asks.
+While no snapshot is running, the log and the snapshot log are the same.
 
-A test goes through all cells. Random lives of tables come to most of them; these have an answer although no source or
-file that keeps its promises leads there:
+Readers see the *live* table. A re-snapshot fills a *shadow table*, which replaces the live table in one step
+(`SwapShadow`) once it is complete. A sink without shadow tables empties the live table instead, and the pair is in the
+state `snapshot`.
 
-| event | states | as |
+A re-snapshot is requested from the source while a pair of the source table is in the state `requested`, `suspended` or
+`resumed`, or if another one was requested during a snapshot.
+
+A test checks every cell. These cells have a result although a correct source and a valid file never lead to them:
+
+| event | states | reason |
 |---|---|---|
-| `RowsUncertain` | `shadow`, `frozen`, `overwrite` | the snapshot that runs is void before it (`SnapshotVoid`) |
-| `SnapshotBegun`, `SnapshotDone`, `SnapshotVoid` | `detached` | nobody snapshots a table that is not followed |
-| `CaptureEnded`, `RouteRemoved` | `absent`, `detached` | only a table that is followed leaves |
-| `RowsUnfit` | `absent`, `missing` | only tables that are in the sink are looked at |
-| `TableCreated` | `live`, `snapshot`, `missing` | a table is dropped or left before; a source may tell one twice |
+| `RowsUncertain` | `shadow`, `frozen`, `overwrite` | the running snapshot is declared void first (`SnapshotVoid`) |
+| `SnapshotBegun`, `SnapshotDone`, `SnapshotVoid` | `detached` | a table that is not followed has no snapshots |
+| `CaptureEnded`, `RouteRemoved` | `absent`, `detached` | the table is not followed already |
+| `RowsUnfit` | `absent`, `missing` | only existing sink tables are checked |
+| `TableCreated` | `live`, `snapshot`, `missing` | a table is dropped or excluded first; a source may repeat an event |
 """
 
 _DRAWN = (
@@ -72,14 +78,14 @@ def _states() -> Iterator[str]:
 
 def _listed(found: frozenset[Stream]) -> str:
     if found == {Stream.LOG, Stream.SNAPSHOT_ROWS}:
-        return "log, and rows of the snapshot"
+        return "log, snapshot rows"
     if found == {Stream.SNAPSHOT_ROWS, Stream.SNAPSHOT_LOG}:
-        return "rows of the snapshot, and the log that they do not hold"
+        return "snapshot rows, snapshot log"
     return "".join(found) or "-"
 
 
 def _diagram() -> Iterator[str]:
-    yield "\n## Diagram\n\nWithout the events that end a table's life from every state alike.\n"
+    yield "\n## Diagram\n\nWithout events that have the same effect in every state.\n"
     yield "```mermaid\nstateDiagram-v2"
     edges: dict[tuple[TableState, TableState], list[str]] = {}
     for (state, event), cell in TRANSITIONS.items():
@@ -94,8 +100,8 @@ def _diagram() -> Iterator[str]:
 
 def _tables() -> Iterator[str]:
     yield (
-        "\n## Transitions\n\nOf several cases the first one counts whose conditions all hold. "
-        "*stays*: the state is the same after the event."
+        "\n## Transitions\n\nThe first case whose conditions all hold applies. "
+        "*stays*: the event does not change the state."
     )
     for event in on.EVENTS:
         assert event.__doc__ is not None, "events are documented"
@@ -128,7 +134,7 @@ def _operations_text(case: Case) -> str:
 
 
 def _word_tables() -> Iterator[str]:
-    yield "\n## Words of the table\n\n| condition | holds when |\n|---|---|"
+    yield "\n## Conditions, operations and notices\n\n| condition | holds when |\n|---|---|"
     yield from (f"| {name} | {text} |" for name, text in CONDITIONS.items())
     yield "\n| operation | does |\n|---|---|"
     yield from (f"| {name} | {text} |" for name, text in OPERATIONS.items())
@@ -137,7 +143,7 @@ def _word_tables() -> Iterator[str]:
         word = text.split()[0].rstrip(":")
         counted = f"`{'' if name in CARRIED_OUT else 'held-back '}{word} TABLE`"
         if name in AS_REQUESTED:
-            counted += f", `{word} TABLE` where a user has asked for it and the policy lets no rows go"
+            counted += f", `{word} TABLE` if a user has requested it and the policy deletes no rows"
         yield f"| {name} | `{text}` | {counted} |"
 
 

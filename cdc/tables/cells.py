@@ -1,4 +1,4 @@
-"""Parts of the transition table: cases, and the names of conditions, operations and notices. Data."""
+"""Building blocks of the transition table: cases, and the conditions, operations and notices by name. Data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cdc.tables.states import TableState
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way on.
+    """One transition.
 
     Attributes:
-        when: names of `CONDITIONS`, each perhaps after `not `; all have to hold.
-        to: the next state; None: it stays.
+        when: names of `CONDITIONS` that all have to hold, each optionally with the prefix `not `.
+        to: the next state; None: the state stays.
         do: names of `OPERATIONS`, in order.
-        notice: name of a notice in `NOTICES`.
+        notice: name of a notice in `NOTICES`, empty for none.
     """
 
     when: tuple[str, ...]
@@ -27,7 +27,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """No event of the kind comes in the state, and why."""
+    """An event that cannot occur in a state, and why."""
 
     why: str
 
@@ -35,65 +35,65 @@ class Impossible:
 Cell = tuple[Case, ...] | Impossible
 
 CONDITIONS: Mapping[str, str] = {
-    "merged": "several source tables go to the sink table, or went there",
-    "last": "no other source table goes to the sink table",
-    "shared": "several source tables go to one of the sink tables of the source table",
-    "there": "the sink table is there",
+    "merged": "several source tables are, or ever were, routed to the sink table",
+    "last": "no other source table is routed to the sink table",
+    "shared": "several source tables are routed to one of the sink tables of the source table",
+    "there": "the sink table exists",
     "keyed": "the sink table has a key",
     "shadowed": "the sink table has a shadow table",
-    "stale": "rows of the source table from an earlier time are in the sink table",
+    "stale": "the sink table has outdated rows of the source table",
     "grows": "the event gives the sink table other columns or another key",
-    "lacks": "the sink table lacks columns of the source table, and the policy lets columns be added",
-    "mirrors": "the policy lets rows go from the sink as they are gone from the source",
-    "all again": "all source tables of the sink table can be snapshotted again, into one shadow table",
-    "allowed": "the policy carries changes of this kind out",
-    "carried out": "the policy carries the event out",
+    "lacks": "the sink table lacks columns of the source table, and the policy adds columns",
+    "mirrors": "the policy deletes rows from the sink that the source no longer has",
+    "all again": "all source tables of the sink table can be re-snapshotted into one shadow table",
+    "allowed": "the policy applies changes of this kind",
+    "carried out": "the policy applies the event",
     "delete": "the route says `shard-gone: delete`, and the policy mirrors",
-    "exchanges": "columns of the table exchange names",
-    "comment": "only the comment of the table is another one",
-    "by snapshot": "the rows of the created table come by a snapshot",
+    "exchanges": "columns of the table swap their names",
+    "comment": "only the comment of the table changes",
+    "by snapshot": "the rows of the created table come from a snapshot",
     "by statement": "a statement in the source's log has created the table",
-    "uncertain": "the log does not tell the rows after the event",
-    "same rows": "there are the same rows by their key after the event, with other values",
+    "uncertain": "the rows after the event cannot be derived from the log",
+    "same rows": "the table has the same keys after the event, with other values",
     "rekeyed": "the event gives the table another key, or a column of its key another type",
     "gap": "a part of the log is lost",
-    "keys certain": "the log tells which keys there are, and no snapshot was ordered before",
-    "void before": "the snapshot before was void in an earlier batch, and rows came since",
+    "keys certain": "the keys are known from the log, and no snapshot was requested before",
+    "void before": "the previous snapshot was void in an earlier batch, and rows were written since",
     "paused": "the source table is paused",
     "resumed": "the source table is resumed, and its snapshot has not begun",
-    "same table": "the new name of the source table goes to the same sink table",
-    "sharded": "the rows have the name of the source table in a column",
+    "same table": "the new name of the source table is routed to the same sink table",
+    "sharded": "a column of the rows has the name of the source table",
     "follows": "the sink table is renamed with the source table",
-    "exact": "the policy carries every change out as it is",
+    "exact": "the policy applies every change as it is",
     "occupied": "the sink table is new to the pipeline, and holds rows",
     "rows refused": "`pipeline.existing-rows` is `fail`, or `upsert` for a table without a key",
     "replaces": "`pipeline.existing-rows` is `replace`",
     "curable": "a re-snapshot includes the refused change, and the source makes one",
 }
-"""What cases ask about, in words."""
+"""A description of each condition."""
 
 OPERATIONS: Mapping[str, str] = {
-    "create": "CreateTable, or make the sink table that is there fit",
+    "create": "CreateTable, or adapt the existing sink table",
     "alter": "the change, as the behavior says",
-    "widen": "make the sink table wide enough for this source table too",
-    "check key": "the run stops where rows of the source tables could not be told apart by their keys",
-    "check policy": "with the behavior `exception` the run stops",
-    "create shadow": "CreateShadow, empty; the other source tables are snapshotted again, too",
-    "create new shadow": "CreateShadow with the schema that the source table has now",
+    "widen": "widen the sink table so that it also fits this source table",
+    "check key": "stop the run if rows of different source tables could have the same key",
+    "check policy": "stop the run if the behavior is `exception`",
+    "create shadow": "CreateShadow, empty; the other source tables are re-snapshotted, too",
+    "create new shadow": "CreateShadow with the current schema of the source table",
     "drop shadow": "DropShadow",
-    "leave shadow": "the shadow table goes on without this source table: DropShadow where no other goes there, "
-    "CreateShadow where it has rows of it",
-    "swap": "SwapShadow, once no source table of the sink table waits for a snapshot or has one",
+    "leave shadow": "continue the shadow table without this source table: DropShadow if no other is routed there, "
+    "CreateShadow if it has rows of this one",
+    "swap": "SwapShadow, once no source table of the sink table has a pending or running snapshot",
     "truncate": "TruncateTable, as the behavior says",
     "empty": "TruncateTable",
     "drop": "DropTable, as the behavior says",
     "rename": "RenameTable",
-    "rename pair": "the state goes to the new name",
-    "create renamed": "the table of the new name is created as any other, and keeps this state",
-    "remember rows": "rows of the source table stay in the sink table, and are stale",
-    "stop": "the run stops, with the reason and the way out",
+    "rename pair": "move the state to the new name",
+    "create renamed": "create the table of the new name, with this state",
+    "remember rows": "keep the rows of the source table in the sink table, marked as stale",
+    "stop": "stop the run, with the reason and the next step",
 }
-"""What cases do, in words."""
+"""A description of each operation."""
 
 NOTICES: Mapping[str, str] = {
     "missing": "{change}: the sink has no such table",
@@ -118,14 +118,14 @@ NOTICES: Mapping[str, str] = {
     "unfit": "rows.unfit {source}: columns were left out here before, a re-snapshot brings them",
     "refused": "{change}: the sink refuses it, a re-snapshot brings it: {reason}",
 }
-"""Notices; the first word is what they are counted under."""
+"""Texts of notices; each is counted under its first word."""
 
 CARRIED_OUT = frozenset({"occupied", "found", "replaced", "emptied", "routed", "unrouted", "pause", "left", "unfit"})
-"""Notices that tell of what is carried out, and not of what is held back."""
+"""Notices about something that is done; the others are about a change that is held back."""
 
 AS_REQUESTED = frozenset({"overwritten"})
-"""Notices that tell of what is carried out where a user has asked for it, and the behavior lets no rows go; else of
-what is held back."""
+"""Notices about something that is done if a user has requested it and the behavior deletes no rows; otherwise about a
+change that is held back."""
 
 
 def case(*when: str, to: TableState | None = None, do: Iterable[str] = (), notice: str = "") -> Case:

@@ -17,7 +17,7 @@ Condition = Callable[[Step], bool]
 
 
 def holds(step: Step, name: str) -> bool:
-    """Whether a condition holds, or with `not ` before its name does not. May raise ChangeRefused."""
+    """Whether a condition holds; with the prefix `not `, whether it does not. May raise ChangeRefused."""
     bare = name.removeprefix("not ")
     return _HOLDS[bare](step) == (bare == name)
 
@@ -107,7 +107,7 @@ def _occupied(step: Step) -> bool:
 def _keys_certain(step: Step) -> bool:
     pair = step.tables.pair(step.pair)
     if pair.by_user or (pair.state is not TableState.LIVE and pair.since < step.tables.now.batch):
-        return False  # it was ordered for another reason
+        return False  # the snapshot was requested for another reason
     return isinstance(step.event, on.SnapshotBegun) and step.event.keys_certain
 
 
@@ -158,4 +158,4 @@ _HOLDS: Mapping[str, Condition] = {
 }
 
 NAMES = frozenset(_HOLDS)
-"""The conditions that are known."""
+"""The names of all conditions."""

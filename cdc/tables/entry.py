@@ -1,4 +1,4 @@
-"""Entries of the log of tables: what each says, and what they come to one after the other. Pure."""
+"""Entries of the table log: their format, and the state of all tables that they add up to. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class TableViews:
         rules: the same tables after the transform rules.
         sink: schemas of the sink tables.
         pairs: states of pairs.
-        sinks: states of sink tables, of those that are not as any other.
-        rule_texts: how the rules compute columns: by source table the SQL text of each column, the filter under "".
+        sinks: states of sink tables that differ from the default state.
+        rule_texts: the rules' SQL text of each column, by source table; that of the filter under "".
         routes: the routes of the batch (`RouteTable.to_json`); None before the first batch.
     """
 
@@ -41,22 +41,22 @@ class TableViews:
 
     @property
     def tables(self) -> Tables:
-        """The tables that routes and behaviors meet: those of the source as the rules make them."""
+        """The tables that routes and behaviors apply to: those of the source after the rules."""
         return Tables(self.rules, self.sink, self.pairs, self.sinks, self.routes)
 
     def with_tables(self, tables: Tables) -> TableViews:
-        """The views after a batch that has made these tables of `tables`; those of the source stay."""
+        """The views after a batch that has turned `tables` into these; the views of the source stay."""
         return replace(self, sink=tables.sinks, pairs=tables.pairs, sinks=tables.states, routes=tables.routes)
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One try of a batch: what it has asked of the sink, or was about to ask.
+    """The operations of one try of a batch, which were applied or about to be applied.
 
     Attributes:
         operations: the name of each schema change (`cdc.schema_json.change_name`) and its sink table, in order.
-        digest: of the schema changes as a whole; empty where there was none.
-        renames: the sink tables among them that get another name, each with that, in order.
+        digest: of all schema changes; empty if there are none.
+        renames: renames of sink tables among them, as (old name, new name), in order.
     """
 
     operations: tuple[tuple[str, TableId], ...] = ()
@@ -65,7 +65,7 @@ class Try:
 
 
 class Replay:
-    """Takes entries in order. An entry of the same batch as the one before takes its place."""
+    """Applies entries in order. An entry of the same batch as the previous one replaces it."""
 
     def __init__(self) -> None:
         self._maps: dict[str, dict[Any, Any]] = {name: {} for name in _READ}
@@ -75,13 +75,13 @@ class Replay:
         self._views: TableViews | None = TableViews()
 
     def views(self) -> TableViews:
-        """The tables after the entries taken."""
+        """The tables after the entries applied so far."""
         if self._views is None:
             self._views = TableViews(**{name: dict(known) for name, known in self._maps.items()}, routes=self._routes)
         return self._views
 
     def apply(self, entry: Json) -> None:
-        """The next entry."""
+        """Apply the next entry."""
         changed = {name: read(entry) for name, read in _READ.items()}
         if entry["batch"] == self._last:
             for step in reversed(self._undo):
@@ -113,9 +113,9 @@ def _set_or_remove(known: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def delta(before: TableViews, after: TableViews) -> dict[str, Any]:
-    """The difference between two values: keys whose values are others in the second, null for those that are gone.
+    """The JSON of the difference between two views: changed values by key, null for removed ones.
 
-    Source tables that the rules leave as they are have no entry under `rules`.
+    Source tables that the rules do not change have no value under `rules`.
     """
     source = _changed(before.source, after.source)
     rules = dict.fromkeys(
@@ -146,7 +146,7 @@ def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, N
 
 
 def _key(table: TableId) -> str:
-    """A table's name as a key: as `table_to_json`, an object of that in JSON."""
+    """A table's name as a JSON key: that of `table_to_json`, an object as JSON text."""
     name = table_to_json(table)
     return name if isinstance(name, str) and not name.startswith("{") else json.dumps(_as_object(table))
 
@@ -182,12 +182,12 @@ def _object(value: Any) -> Json | None:
 
 
 def sink_of(entry: Json) -> dict[TableId, TableSchema | None]:
-    """The sink's tables that an entry gives another schema, None for those that go."""
+    """The sink tables whose schema an entry changes, None for removed ones."""
     return _schemas(entry.get("sink", _NONE))
 
 
 def _rules_of(entry: Json) -> dict[TableId, TableSchema | None]:
-    """The source's schema, where the rules leave it as it is."""
+    """The schemas after the rules; those of the source where the rules change nothing."""
     return {**_schemas(entry.get("source", _NONE)), **_schemas(entry.get("rules", _NONE))}
 
 
@@ -204,7 +204,7 @@ def _sinks_of(entry: Json) -> dict[TableId, SinkState | None]:
 
 
 def try_of(entry: Json) -> Try:
-    """The operations of an entry that the sink is asked for."""
+    """The operations of an entry."""
     operations = tuple((str(name), table_from_json(table)) for name, table in entry.get("operations", ()))
     renames = tuple((table_from_json(table), table_from_json(new)) for table, new in entry.get("renames", ()))
     return Try(operations, entry.get("digest", ""), renames)
@@ -218,4 +218,4 @@ _READ: Mapping[str, Callable[[Json], Mapping[Any, Any]]] = {
     "sinks": _sinks_of,
     "rule_texts": lambda entry: _objects(entry.get("rule_texts", _NONE)),
 }
-"""What an entry says of each part of `TableViews`; None for what is gone."""
+"""Reads the changes of an entry to each part of `TableViews`; None for removed values."""

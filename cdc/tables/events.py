@@ -1,6 +1,6 @@
-"""Events in the life of a table: those that sources tell (`cdc.events`), and the engine's own. Frozen values.
+"""Events in the life of a table: those of sources (`cdc.events`), and the engine's own. Frozen values.
 
-All events of a batch come before its rows, those of the source in the order of its log.
+All events of a batch are handled before its rows, those of the source in the order of its log.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequested:
-    """A table is to be snapshotted again. `by_user`: a user wants it."""
+    """A re-snapshot of a table is requested. `by_user`: by a user."""
 
     table: TableId
     why: str = "cdc resync"
@@ -62,21 +62,21 @@ class SnapshotRequested:
 
 @dataclass(frozen=True, slots=True)
 class PauseRequested:
-    """A user wants rows and changes of a table to be left out."""
+    """A user has paused a table: its rows and changes are to be skipped."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeRequested:
-    """A user wants a paused table to go on."""
+    """A user has resumed a paused table."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class RouteAdded:
-    """By the routes of now, rows of a source table go to a sink table that they did not go to before."""
+    """The current routes lead a source table to a sink table that it was not routed to before."""
 
     table: TableId
     target: Target
@@ -84,7 +84,7 @@ class RouteAdded:
 
 @dataclass(frozen=True, slots=True)
 class RouteRemoved:
-    """By the routes of now, rows of a source table do not go to a sink table any more."""
+    """The current routes no longer lead a source table to a sink table."""
 
     table: TableId
     target: Target
@@ -92,7 +92,7 @@ class RouteRemoved:
 
 @dataclass(frozen=True, slots=True)
 class RowsUnfit:
-    """By the behavior of now rows have all columns of the sink table and no others; one was left out before."""
+    """The current behavior requires all columns of the rows in the sink table, and some were skipped before."""
 
     table: TableId
     target: Target
@@ -100,7 +100,7 @@ class RowsUnfit:
 
 @dataclass(frozen=True, slots=True)
 class OperationRefused:
-    """The sink has refused an operation that was planned for the pair. `curable`: a re-snapshot includes its change."""
+    """The sink has refused an operation planned for the pair. `curable`: a re-snapshot includes its change."""
 
     table: TableId
     target: Target
@@ -110,7 +110,7 @@ class OperationRefused:
 
 @dataclass(frozen=True, slots=True)
 class ShadowBegun:
-    """The shadow table of a sink table begins empty, for the sake of another of its source tables."""
+    """An empty shadow table of the sink table is created because of another of its source tables."""
 
     table: TableId
     target: Target
@@ -133,4 +133,4 @@ EVENTS: tuple[type[Event], ...] = (
     SnapshotBegun, SnapshotDone, SnapshotRequested, PauseRequested, ResumeRequested, RouteAdded, RouteRemoved,
     RowsUnfit, OperationRefused, ShadowBegun,
 )  # fmt: skip
-"""All kinds of events."""
+"""All types of events."""

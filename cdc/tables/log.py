@@ -1,6 +1,6 @@
-"""The log of a pipeline's tables, batch by batch: schemas on the way from source to sink, and the states of tables.
+"""The table log of a pipeline: schemas in the source, after the rules and in the sink, and states of tables, by batch.
 
-    <state>/tables.jsonl   one entry for each batch that changed something, with what it changed:
+    <state>/tables.jsonl   one entry per batch that changed something, with the changes:
 
     {"batch": 41,
      "source": {"shop.orders": {"columns": [...], "primary_key": ["id"]}, "shop.gone": null},
@@ -13,9 +13,9 @@
      "operations": [["rename.table", "ods.orders"]], "digest": "sha256 of the operations",
      "renames": [["ods.orders", "ods.sales"]]}
 
-An entry is written before the sink is asked for anything and before the first task of its batch. The decision on the
-batch says how many entries hold. A batch that is repeated rewrites its entry after the others, and the last entry
-of a batch counts; what earlier tries have asked of the sink is in theirs. docs/state.md has the format.
+An entry is written before the sink applies anything and before the first task of its batch. The decision on the batch
+has the number of valid entries. A repeated batch appends another entry, and the last entry of a batch is the valid one;
+those of earlier tries have the operations that these have applied. docs/state.md has the format.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cdc.tables.entry import Json, Replay, TableViews, Try, delta, sink_of, try_
 
 FILE, KIND = "tables.jsonl", "log of tables"
 ANY_BATCH = 1 << 62
-"""After every batch, the undecided one included."""
+"""A number after every batch, including the undecided one."""
 
 
 class TableLog:
-    """Written by the driver, read by every process. Picklable; keeps what it has read. Not for two threads at once.
+    """The table log, written by the driver and read by every process. Picklable, with a cache; not thread-safe.
 
     All methods raise StateError for a log that is damaged or incomplete.
     """
@@ -58,13 +58,13 @@ class TableLog:
         self._forget()
 
     def __len__(self) -> int:
-        """How many entries there are, of decided batches and of the one at hand."""
+        """The number of entries, of decided batches and the current one."""
         return len(self._log)
 
     def begin(self, batch: int, entries: int) -> None:
-        """Prepare for the first batch of a run: what holds before it is in the first `entries`. Driver; repeatable.
+        """Prepare for the first batch of a run; the first `entries` are of decided batches. Driver; repeatable.
 
-        Entries of earlier tries of this batch stay; those of batches after it go.
+        Entries of earlier tries of this batch are kept; those of later batches are removed.
         """
         before = self._log.items(0, entries)
         if before and before[-1]["batch"] >= batch:
@@ -72,13 +72,13 @@ class TableLog:
         rest = self._log.items(entries)
         if not before and rest and rest[0]["batch"] < batch:
             hint = "restore the state directory as a whole, or start over with another --state-dir"
-            raise StateError(f"no decision tells of batch {batch - 1}", where=self._where, hint=hint)
+            raise StateError(f"there is no decision on batch {batch - 1}", where=self._where, hint=hint)
         tries = next((place for place, entry in enumerate(rest) if entry["batch"] != batch), len(rest))
         self._log.truncate(entries + tries)
         self._forget()
 
     def at(self, batch: int) -> TableViews:
-        """The tables after a batch, as its rows meet them. Driver and executors; quick when `batch` grows."""
+        """The tables after the schema changes of a batch. Driver and executors; fast for ascending batches."""
         entries = self._log.items(self._read)
         if self._log.generation != self._generation or batch < self._batch:
             self._forget()
@@ -91,7 +91,7 @@ class TableLog:
         return self._replay.views()
 
     def tries(self, batch: int) -> Sequence[Try]:
-        """The tries of a batch so far, the last one last. Driver."""
+        """The tries of a batch so far, in order. Driver."""
         found: list[Try] = []
         for entry in reversed(self._log.items()):
             if self._number(entry) != batch:
@@ -100,9 +100,10 @@ class TableLog:
         return found[::-1]
 
     def write(self, batch: int, after: TableViews, wanted: Try | None = None) -> int:
-        """Write what a batch makes of the tables, and what it is about to ask of the sink; how many entries there are.
+        """Write the tables after a batch and its operations (`wanted`); return the number of entries.
 
-        Driver, before the sink is asked and before the batch's tasks. Repeatable: the last entry of a batch counts.
+        Driver, before the operations are applied and before the batch's tasks. Repeatable: the last entry of a batch is
+        valid.
         """
         entry: dict[str, Any] = {"batch": batch, **delta(self.at(batch - 1), after)}
         if wanted is not None and wanted.operations:
@@ -116,7 +117,7 @@ class TableLog:
         return self._log.append(entry) if len(entry) > 1 else len(self._log)
 
     def sink_tables(self) -> Iterator[tuple[int, Mapping[TableId, TableSchema | None]]]:
-        """Each batch with the sink's tables that it gave another schema, None for those that went."""
+        """Yield each batch with the sink tables whose schema it changed, None for removed ones."""
         items = self._log.items()
         for place, entry in enumerate(items):
             batch = self._number(entry)

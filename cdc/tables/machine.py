@@ -1,6 +1,6 @@
-"""Runs the transition table over the events of a batch. Pure; driver.
+"""Applies the transition table to the events of a batch. Pure; driver.
 
-Tables before the batch --events, one after another--> Tables after it, operations for the sink, notices
+tables before the batch --events in order--> tables after it, operations for the sink, notices
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BatchOutcome:
 
     @property
     def expected(self) -> tuple[CreateTable, ...]:
-        """Tables that the pipeline may not create, with those of their columns that outlast the operations."""
+        """Tables that have to exist, as the pipeline does not create them, with their columns after the operations."""
         found = []
         for notice in self.notices:
             last = self.after.sinks.get(notice.table)
@@ -70,14 +70,14 @@ _NOT_SNAPSHOTTED = NO_MEMBER | {TableState.PAUSED, TableState.MISSING}
 
 
 class Machine:
-    """Takes the events of one batch, one after another. `tables`: the tables by now."""
+    """Handles the events of one batch, one after another. `tables` are the tables after the events so far."""
 
     def __init__(self, now: Circumstances, before: Tables) -> None:
         self.tables = TableMap(now, before)
         self._routes = before.routes
 
     def handle(self, event: on.Event) -> None:
-        """Take one event. Raises EngineError for one that cannot be, ChangeRefused where the run stops."""
+        """Handle one event. Raises EngineError for an impossible one, ChangeRefused if the run has to stop."""
         if not isinstance(event, on.ShadowBegun):
             self.tables.sinks.statement = _statement(event)
         match event:
@@ -89,7 +89,7 @@ class Machine:
                 self._handle_source_event(event)
 
     def apply_routes(self) -> None:
-        """Take what the routes of now have other than those before. Raises as `handle`, EditRefused."""
+        """Handle the differences between the current routes and the previous ones. Raises as `handle`, EditRefused."""
         if self._routes is None or self._routes == self.tables.now.route.to_json():
             return
         before = RouteTable.from_json(self._routes)
@@ -106,19 +106,19 @@ class Machine:
                 self.handle(on.RouteRemoved(source, old[table]))
 
     def restart_shadow(self, table: TableId) -> None:
-        """Nobody knows what is in the shadow table: it begins again, if there is one."""
+        """Recreate the shadow table of a table, if there is one, as its content is unknown."""
         if self.tables.sinks.state(table).shadowed:
             begin_shadow(self.tables, table, None)
             self._handle_induced()
 
     def restore_columns(self, table: TableId) -> None:
-        """A sink table has all of its columns again that an earlier try of the batch has taken away."""
+        """Add columns of a sink table again that an earlier try of the batch may have dropped."""
         schema = self.tables.sinks.schemas.get(table)
         if schema is not None:
             self.tables.sinks.plan(CreateTable(table, schema))
 
     def drop_stale_shadow(self, table: TableId) -> None:
-        """A shadow table that an earlier try of the batch has created goes, unless this one has it too."""
+        """Drop a shadow table that an earlier try of the batch has created, unless this try has it too."""
         sinks = self.tables.sinks
         if sinks.shadows and not sinks.state(table).shadowed:
             sinks.plan(DropShadow(table))
@@ -157,7 +157,7 @@ class Machine:
             self.tables.merge(table, event.new_table)
 
     def _create_at(self, event: on.TableRenamed, new: Target, schema: TableSchema | None) -> None:
-        """A renamed table goes to one more sink table: its rows of before do not get there."""
+        """Handle a renamed table that is routed to one more sink table; its existing rows are not written there."""
         if schema is not None:
             step = Step(self.tables, event, new, schema, new)
             OPERATE["create renamed"](step)
@@ -200,7 +200,7 @@ class Machine:
     def _set_state(self, step: Step, case: Case) -> None:
         before, to = self.tables.pair(step.pair), case.to
         if to in (TableState.SHADOW, TableState.FROZEN) and not self.tables.now.shadows:
-            to = TableState.SNAPSHOT  # the sink's table was emptied for it
+            to = TableState.SNAPSHOT  # a sink without shadow tables has emptied the table
         after = before if to is None or to is before.state else self._enter_state(step.event, to, before)
         if isinstance(step.event, on.SnapshotRequested):
             after = _request_snapshot(after, step.event)
@@ -211,7 +211,7 @@ class Machine:
         if step.new is not None and ("rename pair" in case.do or "create renamed" in case.do):
             stays = PairState(TableState.DETACHED, self.tables.now.batch) if "create renamed" in case.do else ABSENT
             self.tables.set_pair(step.pair, stays)
-            if after.state in OPEN_ORDERS:  # it is asked for under the new name
+            if after.state in OPEN_ORDERS:  # the snapshot is requested under the new name
                 after = replace(after, since=self.tables.now.batch)
             self.tables.set_pair((step.new_source, step.new.table), after)
             if "rename pair" in case.do:
@@ -220,7 +220,7 @@ class Machine:
             self.tables.set_pair(step.pair, after)
 
     def _enter_state(self, event: on.Event, to: TableState, before: PairState) -> PairState:
-        """The record of a pair that gets to another state."""
+        """The record of a pair that enters another state."""
         if to not in OPEN_ORDERS:
             ordered = before.ordered and to not in _NOT_SNAPSHOTTED
             return PairState(to, self.tables.now.batch, before.why, before.by_user and to in SNAPSHOTTED, ordered)
@@ -247,7 +247,7 @@ class Machine:
 
 
 def _statement(event: on.Event) -> SourceStatement | None:
-    """The statement of the source that an event is about."""
+    """The source's statement that caused an event, if any."""
     match event:
         case on.TableCreated(created=made) | on.TableChanged(change=made):
             return made.statement
@@ -258,7 +258,7 @@ def _statement(event: on.Event) -> SourceStatement | None:
 
 
 def _request_snapshot(record: PairState, event: on.SnapshotRequested) -> PairState:
-    """The record of a table that is to be snapshotted again."""
+    """The record of a pair after a snapshot request."""
     if record.state in OPEN_ORDERS:
         return replace(record, by_user=record.by_user or event.by_user)
     return replace(record, ordered=True, why=event.why) if record.state in SNAPSHOTTED else record
@@ -273,17 +273,17 @@ def _impossible(step: Step, cell: Impossible) -> EngineError:
 
 
 def shard_column_moved(source: TableId, old: Target, new: Target) -> EditRefused:
-    """The error for another column with the source's name in a table that is there."""
+    """The error for a changed `shard-column` of an existing sink table."""
     before, now = (target.shard_column or "none" for target in (old, new))
     return EditRefused(
-        f"the shard-column of {source} was {before} and is {now} now: the rows that are there have the old one",
+        f"the shard-column of {source} was {before} and is {now} now: existing rows have the old one",
         where=str(new.table),
         hint="revert the edit, or give the rule another sink-table",
     )
 
 
 def unfit_rows(tables: Tables, routes: RouteTable) -> Iterator[on.RowsUnfit]:
-    """Source tables whose rows do not fit a sink table of their own as they are."""
+    """Events for source tables whose rows do not fit exactly into a sink table that they alone are routed to."""
     for source, schema in sorted(tables.sources.items()):
         for target in routes.targets(source):
             there, state = tables.sinks.get(target.table), tables.sink_state(target.table)
@@ -298,12 +298,13 @@ def batch_outcome(
     touched: Iterable[TableId] = (),
     lacking: Iterable[TableId] = (),
 ) -> BatchOutcome:
-    """The outcome of events, after the changes that the present routes make.
+    """The outcome of the events of a batch, after the effects of changed routes.
 
-    `touched`: sink tables of whose shadow tables nobody knows what is in them: they begin again, or go where there are
-    to be none. `lacking`: sink tables that may lack columns.
+    Args:
+        touched: sink tables whose shadow tables have unknown content: these are recreated, or dropped if not needed.
+        lacking: sink tables that may lack columns.
 
-    Raises ChangeRefused where the run stops, EngineError for an event that cannot be, EditRefused.
+    Raises ChangeRefused if the run has to stop, EngineError for an impossible event, EditRefused.
     """
     machine, touched = Machine(now, before), sorted(touched)
     for table in sorted(lacking):
@@ -319,9 +320,9 @@ def batch_outcome(
 
 
 def suspend_refused(now: Circumstances, tables: Tables, sources: Mapping[TableId, TableId]) -> Tables:
-    """The tables where the sink has refused a change of these sink tables: each waits for a snapshot of its source.
+    """The tables after the sink has refused changes of some sink tables: each waits for a snapshot.
 
-    `sources`: the one source table of each.
+    `sources` maps each of these sink tables to its only source table.
     """
     machine = Machine(now, tables)
     for table, source in sources.items():

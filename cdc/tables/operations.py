@@ -18,7 +18,7 @@ Operation = Callable[[Step], None]
 
 
 def begin_shadow(tables: TableMap, table: TableId, cause: TableId | None) -> None:
-    """A shadow table begins, again where there is one: all source tables but the `cause` are snapshotted into it."""
+    """Create a shadow table, or recreate it; all source tables except the `cause` are re-snapshotted into it."""
     tables.sinks.plan(CreateShadow(table))
     if tables.now.shadows:
         for member in sorted(tables.members(table) - {cause}):
@@ -26,7 +26,7 @@ def begin_shadow(tables: TableMap, table: TableId, cause: TableId | None) -> Non
 
 
 def swap_if_complete(tables: TableMap, table: TableId) -> None:
-    """The shadow table takes the table's place once every source table is in it."""
+    """Swap the shadow table in if it has the rows of every source table."""
     if tables.sinks.state(table).shadowed and not any(
         tables.state((member, table)) in AWAITED for member in tables.members(table)
     ):
@@ -97,7 +97,7 @@ def _empty(step: Step) -> None:
     if isinstance(step.event, on.RouteAdded):
         there = step.sink_schema
         assert there is not None, "the sink table is there"
-        step.sinks.plan(CreateTable(step.table, there))  # nobody has looked after it
+        step.sinks.plan(CreateTable(step.table, there))  # the table was not maintained meanwhile
     by_source = isinstance(step.event, on.TableTruncated | on.TableDropped)
     step.sinks.plan(TruncateTable(step.table, copied=not by_source))
 
@@ -115,7 +115,7 @@ def _rename(step: Step) -> None:
 
 
 def _create_renamed(step: Step) -> None:
-    """The sink table of the new name, which is there or not, fits the renamed table; a shadow table of it too."""
+    """Create the sink table of the new name, or adapt it and its shadow table to the renamed table."""
     assert step.new is not None, "a renamed table goes somewhere"
     tables, table = step.tables, step.new.table
     tables.merge(table, step.source)
@@ -127,7 +127,7 @@ def _create_renamed(step: Step) -> None:
 
 
 def _nothing(step: Step) -> None:
-    """The machine does it with the states."""
+    """No operation in the sink: the machine does it when it sets the states."""
 
 
 def _remember_rows(step: Step) -> None:

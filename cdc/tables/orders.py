@@ -1,7 +1,7 @@
-"""The snapshots that a pipeline's tables wait for, as orders for its source.
+"""The pending snapshots of a pipeline, as orders for its source.
 
-An order is open while a pair of the source table is in a state that waits for a snapshot, or one is wanted after that
-which runs. Nothing is stored for it, and nothing has to be taken back: it follows from the states.
+An order is open while a pair of the source table is in a state that waits for a snapshot, or another snapshot is
+requested after the running one. Orders are not stored: they are derived from the states.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def open_orders(tables: Tables) -> dict[TableId, Order]:
 
 
 def check_orders(tables: Tables, batch: int, source: Source) -> None:
-    """Raise ChangeRefused for an order of this batch that the source does not carry out."""
+    """Raise ChangeRefused for an order of this batch that the source cannot execute."""
     new = {table for (table, _), pair in tables.pairs.items() if pair.since == batch}
     for table, order in open_orders(tables).items():
         wanted = Snapshots.ALWAYS if order.limited else Snapshots.ON_REQUEST

@@ -1,4 +1,4 @@
-"""Which tables of a pipeline are paused, as far as that was asked for. Any process."""
+"""The paused tables of a pipeline, including pending requests. Any process."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from cdc.tables.states import TableState
 
 @dataclass(frozen=True, slots=True)
 class PausedTables:
-    """Source tables that get nothing into the sink: those `paused`, and those `resumed` whose copy has not begun."""
+    """Source tables whose rows are skipped: those `paused`, and those `resumed` whose snapshot has not begun."""
 
     paused: frozenset[TableId] = frozenset()
     resumed: frozenset[TableId] = frozenset()
 
 
 class PauseReader:
-    """Looks which tables are paused. Any process, any time; cheap: what was read is kept."""
+    """Reads which tables are paused. Any process, any time; cheap, as it caches what it has read."""
 
     def __init__(self, state: StateDir) -> None:
         self._log, self._requests = TableLog(state.store), Mailbox(state.store)
 
     def requested_tables(self) -> PausedTables | None:
-        """The tables of `tables`; None when no request waits for a batch. Raises StateError."""
+        """The result of `tables`, None if no request is pending. Raises StateError."""
         requests = self._requests.open()
         return paused_tables(self._log.at(ANY_BATCH), requests) if requests else None
 
     def tables(self) -> PausedTables:
-        """With what is asked for and no batch has taken in. Raises StateError."""
+        """The paused tables, with pending requests applied. Raises StateError."""
         return paused_tables(self._log.at(ANY_BATCH), self._requests.open())
 
 
 def paused_tables(views: TableViews, requests: Iterable[Request]) -> PausedTables:
-    """The tables that are left out, once these requests are taken in. Pure."""
+    """The tables that are paused once these requests are taken in. Pure."""
     tables = views.tables
     paused = set(tables.in_state(TableState.PAUSED))
     resumed = set(tables.in_state(TableState.RESUMED)) - paused
@@ -54,6 +54,6 @@ def paused_tables(views: TableViews, requests: Iterable[Request]) -> PausedTable
 
 
 def check_not_paused(state: StateDir, table: TableId) -> None:
-    """Raise NotNow for a table that no copy could get into the sink."""
+    """Raise NotNow for a paused table: a snapshot of it would be skipped."""
     if table in PauseReader(state).tables().paused:
         raise NotNow("it is paused", where=str(table), hint="`cdc resume` re-snapshots it")

@@ -1,16 +1,16 @@
-"""The mailbox of a pipeline: what users ask for its tables, until a batch has taken it in.
+"""The mailbox of a pipeline: pending user requests about its tables.
 
     <state>/requests/<number>-<random>.json    {"table": "shop.orders", "request": "pause"}
 
-| request | what it means |
+| request | meaning |
 |---|---|
-| `snapshot` | `cdc resync`: the source snapshots the table again |
-| `pause` | `cdc pause`: from the next batch on rows and schema changes of the table are left out |
-| `resume` | `cdc resume`: the source snapshots the table, which has all that was left out, and it goes on from there |
+| `snapshot` | `cdc resync`: the source re-snapshots the table |
+| `pause` | `cdc pause`: from the next batch on, rows and schema changes of the table are skipped |
+| `resume` | `cdc resume`: the source re-snapshots the table, including what was skipped, and it is followed again |
 
-Commands write requests, whether the pipeline runs or not. Each batch takes those in that are there when it is derived,
-in order, and removes them once it is decided: a batch that runs again takes the ones that are there then, and taking
-one twice changes nothing. A pipeline that is idle makes an empty batch for them.
+Commands write requests, whether the pipeline runs or not. A batch takes in the pending requests when it is derived, in
+order, and removes them once it is decided. A repeated batch takes in the requests pending then; requests are
+idempotent. An idle pipeline creates an empty batch for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cdc.schema_json import table_from_json, table_to_json
 from cdc.state.store import Store
 
 REQUESTS = "requests"
-"""Their folder in the state directory."""
+"""The folder of requests in the state directory."""
 _SUFFIX = ".json"
 
 
@@ -41,7 +41,7 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A user's request about a source table. `id` is unique in the pipeline, and rises."""
+    """A user's request about a source table. `id` is unique within the pipeline, and ascending."""
 
     id: str
     table: TableId
@@ -49,7 +49,7 @@ class Request:
 
 
 class Mailbox:
-    """The requests of a pipeline. Any process; `store` is that of the state directory.
+    """The pending requests of a pipeline. Any process; `store` is that of the state directory.
 
     All methods raise StateError.
     """
@@ -58,16 +58,16 @@ class Mailbox:
         self._store, self._now_s = store.within(REQUESTS), now_s
 
     def add(self, table: TableId, kind: RequestKind) -> Request:
-        """Leave a request after all that are there: on disk when it returns."""
+        """Add a request after all others. It is on disk when this returns."""
         there = (int(name.partition("-")[0]) for name in self._names())
-        now_ms = round(self._now_s() * 1000)  # not from 1 on: a crash may bring back what was removed
+        now_ms = round(self._now_s() * 1000)  # not a counter from 1: a crash may bring removed files back
         number = max(now_ms, *(1 + each for each in there), 0)
         made = Request(f"{number}-{secrets.token_hex(6)}", table, kind)
         self._store.write_json(made.id + _SUFFIX, {"table": table_to_json(table), "request": str(kind)})
         return made
 
     def is_empty(self) -> bool:
-        """Whether no request waits for a batch. Cheap: asked several times a second."""
+        """Whether no request is pending. Cheap: called several times a second."""
         return not self._names()
 
     def open(self) -> Sequence[Request]:
@@ -75,7 +75,7 @@ class Mailbox:
         return [self._get(name) for name in self._names()]
 
     def remove(self, requests: Iterable[Request]) -> None:
-        """Forget requests: a batch that has taken them in is decided."""
+        """Remove requests that a decided batch has taken in."""
         for each in requests:
             self._store.remove(each.id + _SUFFIX)
 
@@ -88,10 +88,10 @@ class Mailbox:
         try:
             return Request(name.removesuffix(_SUFFIX), table_from_json(fields["table"]), RequestKind(fields["request"]))
         except (ValueError, KeyError, TypeError) as error:
-            hint = "remove the file, and ask again (cdc resync, cdc pause, cdc resume)"
+            hint = "remove the file, and repeat the command (cdc resync, cdc pause, cdc resume)"
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=hint) from error
 
 
 def snapshots_requested(mailbox: Mailbox) -> frozenset[TableId]:
-    """The source tables of which users want snapshots, as far as no decided batch has taken that in."""
+    """The source tables with pending snapshot requests of users."""
     return frozenset(each.table for each in mailbox.open() if each.kind is RequestKind.SNAPSHOT)

@@ -1,4 +1,4 @@
-"""Which tables of the sink get a block of rows, by the state of its pair and the streams that it belongs to. Pure."""
+"""Which tables of the sink get a block of rows, by the state of its pair and the block's streams. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cdc.tables.states import TableState
 
 
 class To(StrEnum):
-    """The place of rows in the sink."""
+    """The table that rows are written to."""
 
     LIVE = "live"
     """The table that readers see."""
     SHADOW = "shadow"
-    """The shadow table, which takes its place."""
+    """The shadow table, which will replace the live table."""
 
 
 _LOG, _SNAPSHOT = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_ROWS, Stream.SNAPSHOT_LOG})
@@ -37,11 +37,11 @@ NONE: frozenset[Stream] = frozenset()
 
 
 def streams(state: TableState, to: To) -> frozenset[Stream]:
-    """The streams that a table gets of a pair in a state."""
+    """The streams that a table gets from a pair in a state."""
     return (_LIVE if to is To.LIVE else _SHADOW).get(state, NONE)
 
 
 def targets(state: TableState, of: frozenset[Stream], *, shadowed: bool) -> tuple[To, ...]:
-    """Where rows go that belong to these streams; `shadowed`: the sink table has a shadow table."""
+    """The tables that rows of these streams are written to; `shadowed`: the sink table has a shadow table."""
     tables = (To.LIVE, To.SHADOW) if shadowed else (To.LIVE,)
     return tuple(to for to in tables if streams(state, to) & of)

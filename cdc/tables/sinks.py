@@ -1,6 +1,6 @@
-"""The sink tables while the events of a batch are taken one after another: schemas, states, operations. Pure; driver.
+"""The sink tables while the events of a batch are handled: schemas, states, planned operations. Pure; driver.
 
-Every operation of a batch is planned here, whatever led to it.
+All operations of a batch are planned here.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _MIRRORS = (Behavior.EVOLVE, Behavior.TRY_EVOLVE, Behavior.EXCEPTION)
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice about a sink table that the user has to see.
+    """A notice to the user about a sink table.
 
     Attributes:
-        text: follows the table's name; its first word is what the notice is counted under.
-        done: tells of what is carried out; else a change is held back, or carried out in another way.
-        expected: the schema that the sink table, which the pipeline may not create, has to have.
+        text: follows the table's name; the notice is counted under its first word.
+        done: whether it is about something that is done; else about a change that is held back or done otherwise.
+        expected: the schema that the sink table has to have, as the pipeline does not create it.
     """
 
     table: TableId
@@ -57,7 +57,7 @@ class Notice:
 
     @property
     def name(self) -> str:
-        """The name that the notice is counted under."""
+        """The name under which the notice is counted."""
         return self.text.split()[0].rstrip(":")
 
 
@@ -67,7 +67,7 @@ def with_shard(schema: TableSchema, target: Target) -> TableSchema:
     if name is None:
         return schema
     if find(schema, name) is not None:
-        reason = f"the source table has a column {name}, which shard-column is to add"
+        reason = f"the source table has a column {name} already, which shard-column would add"
         raise ChangeRefused(reason, where=str(target.table), hint="choose another name for shard-column")
     place = max((schema.names.index(part) + 1 for part in schema.primary_key), default=0)
     column = Column(name, _SHARD_TYPE, nullable=False)
@@ -79,7 +79,7 @@ def with_shard(schema: TableSchema, target: Target) -> TableSchema:
 
 
 def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[AddColumn | AlterColumnType]:
-    """The changes that lead from a schema to the one that it was merged to."""
+    """Yield the changes that turn a schema into the one it was merged into."""
     before = ""
     for column in new.columns:
         there = find(old, column.name)
@@ -91,9 +91,9 @@ def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[Add
 
 
 class SinkMap:
-    """The sink tables at one point of the batch; `operations` and `notices` are those so far.
+    """The sink tables after the events handled so far, with the `operations` and `notices` planned so far.
 
-    `shadows`: whether the sink has shadow tables. `statement`: of the source, that the next operations come from.
+    `shadows`: whether the sink has shadow tables. `statement`: the source's statement that causes the next operations.
     """
 
     def __init__(self, policy: Policy, schemas: Schemas, states: Mapping[TableId, SinkState], *, shadows: bool) -> None:
@@ -105,7 +105,7 @@ class SinkMap:
         self.statement: SourceStatement | None = None
         self._planned: list[SchemaChange | None] = []
         self._created: dict[TableId, int] = {}
-        """Tables that this batch creates, and the place of their CreateTable."""
+        """Tables created in this batch, with the index of their CreateTable."""
 
     @property
     def operations(self) -> tuple[SchemaChange, ...]:
@@ -114,7 +114,7 @@ class SinkMap:
 
     @property
     def states(self) -> dict[TableId, SinkState]:
-        """The states of the tables that are not as any other."""
+        """The states of tables that differ from the default state."""
         found = {}
         for table in {**self._states, **self._stale}:
             state = replace(self.state(table), stale=frozenset(self._stale.get(table, ())))
@@ -123,7 +123,7 @@ class SinkMap:
         return found
 
     def scratch(self) -> SinkMap:
-        """A copy to try operations on."""
+        """A copy for trying operations."""
         other = copy(self)
         other.schemas, other._states = dict(self.schemas), dict(self._states)
         other._stale = {table: set(stale) for table, stale in self._stale.items()}
@@ -131,35 +131,35 @@ class SinkMap:
         return other
 
     def state(self, table: TableId) -> SinkState:
-        """The state of a table, but for what is stale."""
+        """The state of a table, without its stale source tables."""
         return self._states.get(table, FRESH)
 
     def merge(self, table: TableId) -> None:
-        """Several source tables go to the table from here on."""
+        """Mark the table as merged."""
         self._states[table] = replace(self.state(table), merged=True)
 
     def remember_rows(self, table: TableId, source: TableId) -> None:
-        """Rows of a source table that nobody follows any more stay in the table."""
+        """Mark the rows of a source table that is no longer followed as stale."""
         self._stale.setdefault(table, set()).add(source)
 
     def is_stale(self, table: TableId, source: TableId) -> bool:
-        """Whether rows of a source table from an earlier time are in the table."""
+        """Whether the table has outdated rows of a source table."""
         return source in self._stale.get(table, ())
 
     def rename_rows(self, table: TableId, source: TableId, new: TableId) -> None:
-        """A source table, of which stale rows may be in the table, has another name."""
+        """Note the new name of a source table whose stale rows may be in the table."""
         if self.is_stale(table, source):
             self._stale[table].discard(source)
             self._stale[table].add(new)
 
     def add_notice(self, table: TableId, text: str, *, done: bool = False, expected: TableSchema | None = None) -> None:
-        """A notice for the user."""
+        """Add a notice for the user."""
         self.notices.append(Notice(table, text, done, expected))
 
     def behave(self, change: SchemaChange, source: TableSchema | None) -> None:
-        """Plan what the behavior makes of a change of a table that is there; `source`: the source's schema after it.
+        """Plan a change of an existing table as the behavior says; `source` is the source's schema after it.
 
-        Raises ChangeRefused where the run stops at it.
+        Raises ChangeRefused if the run has to stop.
         """
         outcome = behave(self.policy, change, self.schemas[change.table], source)
         for each in outcome.changes:
@@ -168,7 +168,10 @@ class SinkMap:
             self.add_notice(change.table, outcome.held)
 
     def create(self, new: CreateTable, source: TableId, members: Collection[TableId]) -> None:
-        """A source table comes; `members` go to the sink table by now. Raises ChangeRefused where it does not fit."""
+        """Plan the creation of a table for a source table; `members` are routed to it already.
+
+        Raises ChangeRefused if the source table does not fit into an existing table.
+        """
         table, schema, there = new.table, new.schema, self.schemas.get(new.table)
         if there is None:
             if self.policy.allows(new):
@@ -189,7 +192,7 @@ class SinkMap:
             self.widen(table, schema)
 
     def _widened(self, table: TableId, there: TableSchema, schema: TableSchema) -> TableSchema:
-        """A table's new schema with room for the rows that are there, whose columns are made wide enough for it."""
+        """Widen the columns of an existing table for the new schema; return that schema, widened for existing rows."""
         for change in widening(table, there, merge_schemas(there, schema)):
             if isinstance(change, AlterColumnType) and find(schema, change.column.name) is not None:
                 self.behave(replace(change, keeps=True), schema)
@@ -201,7 +204,7 @@ class SinkMap:
         return replace(schema, columns=tuple(columns))
 
     def _grows(self, there: TableSchema, schema: TableSchema) -> bool:
-        """Whether CreateTable may come again for a table, with all columns it has and perhaps more."""
+        """Whether CreateTable may be repeated for a table: the schema has all of its columns, and perhaps more."""
         wider = {*there.names} < {*schema.names}
         return (
             self.policy.behavior in _MIRRORS
@@ -210,7 +213,7 @@ class SinkMap:
         )
 
     def check_key(self, table: TableId, schema: TableSchema, source: TableId, members: Collection[TableId]) -> None:
-        """Raise ChangeRefused where rows of a source table of this schema could not be told apart in the table."""
+        """Raise ChangeRefused if the key of a source table differs from the table's: rows could collide."""
         there = self.schemas[table]
         if same_key(there, schema):
             return
@@ -224,10 +227,10 @@ class SinkMap:
         )
 
     def widen(self, table: TableId, source: TableSchema, copied: str = "", added: str = "") -> None:
-        """Make the table wide enough for a source table of this schema too.
+        """Widen the table so that it also fits a source table of this schema.
 
-        `copied` is the column whose values are read again, `added` the one that the source table has got: only its
-        default is for rows that are there.
+        `copied` is the column whose values are read again by a snapshot; `added` is the column added in the source,
+        the only one whose default applies to existing rows.
         """
         there = self.schemas[table]
         new = without_defaults(merge_schemas(there, source), there, added)
@@ -244,7 +247,7 @@ class SinkMap:
             self.behave(change, new)
 
     def plan(self, operation: SchemaChange) -> None:
-        """Plan an operation; schemas and states are those after it from here on."""
+        """Plan an operation and apply it to the schemas and states."""
         operation = replace(operation, statement=self.statement)
         if not isinstance(operation, CreateTable):
             self._created.pop(operation.table, None)
@@ -260,7 +263,7 @@ class SinkMap:
         self._planned.append(operation)
 
     def _follow(self, operation: SchemaChange) -> None:
-        """The state of the operation's table after it."""
+        """Apply an operation to the state of its table."""
         table, state = operation.table, self.state(operation.table)
         match operation:
             case CreateShadow(schema=schema):
@@ -283,7 +286,7 @@ class SinkMap:
                 pass
 
     def _without_shadow_operations(self, table: TableId) -> None:
-        """A shadow table that this batch creates or drops, and nothing happens to since, need not be."""
+        """Remove a planned creation or drop of the shadow table that became unnecessary within the batch."""
         for place in reversed(range(len(self._planned))):
             planned = self._planned[place]
             if planned is not None and planned.table == table:

@@ -1,6 +1,6 @@
-"""The states of a table on its way into the sink. Frozen values, no I/O.
+"""The states of a table. Frozen values, no I/O.
 
-A *pair* is a source table and one of the sink tables that its rows go to; each pair has one state. Its rows come in
+A *pair* is a source table and one of the sink tables it is routed to; each pair has one state. Its rows arrive in
 streams (`cdc.block.Stream`).
 """
 
@@ -21,7 +21,7 @@ Schemas = Mapping[TableId, TableSchema]
 
 
 class TableState(StrEnum):
-    """The state of a pair; `MEANING` says what each is, `cdc.tables.router` which rows a table gets in it."""
+    """The state of a pair; `MEANING` describes each, `cdc.tables.router` has the rows that a table gets in it."""
 
     ABSENT = "absent"
     SNAPSHOT = "snapshot"
@@ -38,35 +38,35 @@ class TableState(StrEnum):
 
 
 MEANING: Mapping[TableState, str] = {
-    TableState.ABSENT: "the source table is not there, or its rows never went to the sink table",
-    TableState.SNAPSHOT: "a first snapshot fills the table",
+    TableState.ABSENT: "the source table does not exist, or was never routed to the sink table",
+    TableState.SNAPSHOT: "the first snapshot fills the table",
     TableState.LIVE: "the table follows the log",
-    TableState.REQUESTED: "the table follows the log; the source has been asked for a re-snapshot",
-    TableState.SUSPENDED: "rows and changes are held back until the re-snapshot that the source has been asked for",
+    TableState.REQUESTED: "the table follows the log; a re-snapshot is requested from the source",
+    TableState.SUSPENDED: "rows and changes are held back until the requested re-snapshot begins",
     TableState.SHADOW: "a re-snapshot fills a shadow table; the live table follows the log",
     TableState.FROZEN: "a re-snapshot fills a shadow table; the live table stays as it is",
-    TableState.OVERWRITE: "a re-snapshot is written over the rows of the live table, which follows the log",
-    TableState.PAUSED: "`cdc pause`: rows and changes are left out",
-    TableState.RESUMED: "`cdc resume`: rows and changes are left out until a re-snapshot begins",
-    TableState.MISSING: "the sink has refused to create the table: its rows are counted and left out",
-    TableState.DETACHED: "nobody follows the source table into the sink table any more; rows of before stay",
+    TableState.OVERWRITE: "a re-snapshot is upserted into the live table, which follows the log",
+    TableState.PAUSED: "`cdc pause`: rows and changes are skipped",
+    TableState.RESUMED: "`cdc resume`: rows and changes are skipped until a re-snapshot begins",
+    TableState.MISSING: "the sink has refused to create the table: its rows are counted and skipped",
+    TableState.DETACHED: "the source table is no longer followed into the sink table; its earlier rows stay",
 }
-"""The states in words."""
+"""A description of each state."""
 
 OPEN_ORDERS = frozenset({TableState.REQUESTED, TableState.SUSPENDED, TableState.RESUMED})
-"""States in which the source is asked for a snapshot."""
+"""States in which a snapshot is requested from the source."""
 
 SNAPSHOTTED = frozenset({TableState.SNAPSHOT, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE})
-"""States in which a snapshot of the source table runs."""
+"""States in which a snapshot of the source table is running."""
 
 NO_MEMBER = frozenset({TableState.ABSENT, TableState.DETACHED})
-"""States in which a source table has nothing to do with the sink table."""
+"""States in which the source table does not feed the sink table."""
 
 AWAITED = OPEN_ORDERS | {TableState.SHADOW, TableState.FROZEN}
-"""States of which no pair may be before a shadow table is swapped in."""
+"""States that prevent the swap of a shadow table while any pair of the sink table is in them."""
 
 IN_SHADOW = frozenset({TableState.SNAPSHOT, TableState.LIVE, TableState.SHADOW, TableState.FROZEN})
-"""States in which rows of the pair are in the shadow table, where there is one."""
+"""States in which the shadow table, if there is one, has rows of the pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ class PairState:
 
     Attributes:
         state: see `TableState`.
-        since: number of the batch in which it got there.
-        why: for people, what led there; the reason of the order for a snapshot.
-        by_user: whether a user has asked for the snapshot that it waits for: no size limit holds for that one.
-        ordered: a snapshot is ordered after the one that runs, or for one that is void.
+        since: number of the batch in which the pair entered the state.
+        why: the reason for the state or for the requested snapshot, for people.
+        by_user: whether a user requested the pending snapshot: the size limit for snapshots does not apply then.
+        ordered: whether another snapshot is requested after the running one, or to replace a void one.
     """
 
     state: TableState
@@ -88,7 +88,7 @@ class PairState:
     ordered: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` reads; what is as it mostly is, is left out."""
+        """A JSON object that `from_json` reads; default values are omitted."""
         found: dict[str, Any] = {"state": str(self.state), "since": self.since}
         found |= {"why": self.why} if self.why else {}
         found |= {"by": "user"} if self.by_user else {}
@@ -96,20 +96,20 @@ class PairState:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> PairState:
-        """The record that `to_json` wrote. Raises ValueError, KeyError."""
+        """The state that `to_json` wrote. Raises ValueError, KeyError."""
         by_user, ordered = fields.get("by") == "user", bool(fields.get("ordered"))
         return cls(TableState(fields["state"]), int(fields["since"]), str(fields.get("why", "")), by_user, ordered)
 
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """The state of a sink table that is there.
+    """The state of an existing sink table.
 
     Attributes:
-        merged: several source tables go there, or went there; it stays so.
-        shadowed: it has a shadow table.
-        shadow: the schema of the shadow table, where that is not the schema of the table itself.
-        stale: source tables whose rows of an earlier time are in it, which nobody has followed since.
+        merged: whether several source tables are, or ever were, routed to it.
+        shadowed: whether it has a shadow table.
+        shadow: the schema of the shadow table, if it differs from that of the table.
+        stale: source tables whose rows in it are outdated, as they were not followed for a while.
     """
 
     merged: bool = False
@@ -118,7 +118,7 @@ class SinkState:
     stale: frozenset[TableId] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` reads; what is as it mostly is, is left out."""
+        """A JSON object that `from_json` reads; default values are omitted."""
         found: dict[str, Any] = {name: True for name in ("merged", "shadowed") if getattr(self, name)}
         found |= {} if self.shadow is None else {"shadow": schema_to_json(self.shadow)}
         return found | ({"stale": [table_to_json(table) for table in sorted(self.stale)]} if self.stale else {})
@@ -143,9 +143,9 @@ class Tables:
     Attributes:
         sources: schemas of the source tables, after the transform rules.
         sinks: schemas of the sink tables.
-        pairs: the states of pairs; those that are not there are ABSENT.
-        states: the states of sink tables; those that are not there are as `SinkState()`.
-        routes: the routes that led rows to their tables (`RouteTable.to_json`); None where no batch was decided.
+        pairs: states of pairs; a missing one is ABSENT.
+        states: states of sink tables; a missing one is `SinkState()`.
+        routes: the routes in effect (`RouteTable.to_json`); None before the first decided batch.
     """
 
     sources: Schemas = field(default_factory=dict)
@@ -163,10 +163,10 @@ class Tables:
         return self.states.get(table, FRESH)
 
     def in_state(self, *states: TableState) -> frozenset[TableId]:
-        """Source tables with a pair in one of these states."""
+        """The source tables with a pair in one of these states."""
         return frozenset(source for (source, _), pair in self.pairs.items() if pair.state in states)
 
     @property
     def merged(self) -> frozenset[TableId]:
-        """Sink tables that several source tables go to, or went to."""
+        """The sink tables to which several source tables are, or ever were, routed."""
         return frozenset(table for table, state in self.states.items() if state.merged)

@@ -1,4 +1,4 @@
-"""One event at one pair: what conditions ask and operations use. Driver."""
+"""One event applied to one pair, as conditions and operations see it. Driver."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from cdc.tables.table_map import TableMap
 
 
 class Step:
-    """An event at a pair.
+    """An event applied to a pair.
 
     Args:
-        schema: the source table's, after the event; None when it is gone.
-        new: where the rows go after a rename.
+        schema: the source table's schema after the event; None if the table no longer exists.
+        new: the target after a rename.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Step:
 
     @property
     def sinks(self) -> SinkMap:
-        """The sink tables by now."""
+        """The sink tables after the events handled so far."""
         return self.tables.sinks
 
     @property
@@ -62,22 +62,22 @@ class Step:
 
     @property
     def sink_schema(self) -> TableSchema | None:
-        """The sink table's schema by now; None when it is not there."""
+        """The sink table's current schema; None if it does not exist."""
         return self.sinks.schemas.get(self.table)
 
     @property
     def sink(self) -> SinkState:
-        """The sink table's state by now."""
+        """The sink table's current state."""
         return self.sinks.state(self.table)
 
     @property
     def other_sources(self) -> set[TableId]:
-        """Other source tables that go to the sink table."""
+        """The other source tables that feed the sink table."""
         return self.tables.members(self.table) - {self.source}
 
     @property
     def is_shared(self) -> bool:
-        """Whether another source table goes to the sink table."""
+        """Whether another source table feeds the sink table."""
         members = self.tables.members(self.table)
         return len(members) > (self.source in members)
 
@@ -89,7 +89,7 @@ class Step:
 
     @property
     def source_schema(self) -> TableSchema | None:
-        """The schema as `schema` has it; None when the source table is gone."""
+        """As `schema`; None if the source table no longer exists."""
         return None if self._schema is None else self.schema
 
     @cached_property
@@ -117,7 +117,7 @@ class Step:
 
     @property
     def created(self) -> CreateTable:
-        """How the sink table is created for the source table of now, with its options."""
+        """The creation of the sink table for the current source table, with its options."""
         created = self.event.created if isinstance(self.event, on.TableCreated | on.SnapshotBegun) else None
         if created is None:
             return CreateTable(self.table, self.schema)
@@ -131,13 +131,13 @@ class Step:
 
     @cached_property
     def is_carried_out(self) -> bool:
-        """Whether the policy carries the whole of the event's change out. Raises ChangeRefused."""
+        """Whether the policy applies the event's change as a whole. Raises ChangeRefused."""
         assert self.sink_schema is not None, "the sink table is there"
         outcome = behave(self.policy, self.change, self.sink_schema, self.source_schema)
         return any(type(each) is type(self.change) for each in outcome.changes)
 
     def grows(self, operation: Callable[[Step], None]) -> bool:
-        """Whether an operation gives the sink table other columns or another key."""
+        """Whether an operation changes the columns or the key of the sink table."""
         before, kept = self.sink_schema, self.tables.sinks
         self.tables.sinks = kept.scratch()
         try:
@@ -151,7 +151,7 @@ class Step:
 
     @property
     def change_text(self) -> str:
-        """The event in a few words."""
+        """A short description of the event."""
         match self.event:
             case on.TableChanged() | on.TableTruncated() | on.TableDropped():
                 return described(self.change)
@@ -169,7 +169,7 @@ class Step:
 
     @property
     def notice_values(self) -> dict[str, str]:
-        """The words of notices."""
+        """The values for the placeholders of notices."""
         new, where, reason, why = "", "", "", ""
         match self.event:
             case on.TableRenamed(new_table=new_table):
@@ -190,7 +190,7 @@ class Step:
 
     @property
     def not_snapshotted(self) -> list[TableId]:
-        """The other source tables without a re-snapshot, as the source makes none, or they are paused."""
+        """The other source tables that cannot be re-snapshotted now, because of their source or a pause."""
         snapshots, state = self.tables.now.snapshots, self.tables.state
         return sorted(
             other
@@ -200,13 +200,13 @@ class Step:
 
     @property
     def why_not_all(self) -> str:
-        """The part of a notice that says why not all source tables are snapshotted again."""
+        """The part of a notice that says why not all source tables are re-snapshotted."""
         alone = self.not_snapshotted if self.policy.mirrors and self.tables.now.shadows else []
         return f", as {alone[0]} cannot be copied with it" if alone else ""
 
     @property
     def stays(self) -> str:
-        """Why the rows of a renamed table stay where they are; empty when the sink table can be renamed."""
+        """Why the sink table of a renamed table cannot be renamed; empty if it can."""
         assert self.new is not None, "a renamed table goes somewhere"
         if self.sink_schema is None:
             return "there is no table to rename"
@@ -218,7 +218,7 @@ class Step:
 
     @property
     def unmerged_part(self) -> str:
-        """The part of a change that a merged sink table does not follow, in words; empty for none."""
+        """A description of the part of a change that a merged sink table does not apply; empty for none."""
         whose, there = f"{self.change_text} of {self.source}", self.sink_schema
         match self.change:
             case RenameColumn(old_name=old_name, new_name=new_name) if old_name.casefold() != new_name.casefold():
@@ -239,12 +239,12 @@ class Step:
 
     @property
     def is_comment(self) -> bool:
-        """Whether only the table's comment is another one."""
+        """Whether only the table's comment changes."""
         return isinstance(self.event, on.TableChanged) and isinstance(self.event.change, AlterTableComment)
 
     @property
     def re_read_column(self) -> str:
-        """The column whose values a snapshot reads again after the change; empty for none."""
+        """The column whose values a snapshot reads again because of the change; empty for none."""
         change = self.change
         return change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
 
@@ -254,5 +254,5 @@ def _shape(schema: TableSchema) -> tuple[object, object]:
 
 
 def _kept(columns: str) -> str:
-    """The part of a notice about rows whose values in columns are not those of the source."""
+    """The part of a notice about rows whose values in some columns differ from the source's."""
     return f"rows that are there keep what they have in {columns} until they are written again"

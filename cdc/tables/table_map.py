@@ -1,4 +1,4 @@
-"""All tables of a pipeline while the events of one batch are taken, one after another. Driver."""
+"""All tables of a pipeline while the events of one batch are handled. Driver."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def _every_table(table: TableId) -> bool:
 
 
 class ExistingRows(StrEnum):
-    """`pipeline.existing-rows`: what becomes of rows that are in a sink table before its first snapshot."""
+    """`pipeline.existing-rows`: how rows that a sink table has before its first snapshot are handled."""
 
     UPSERT = "upsert"
-    """Rows of a table with a key are written over, those that the source lacks stay. Without a key the run stops."""
+    """With a key, the snapshot is upserted and rows that the source lacks stay. Without a key the run stops."""
     APPEND = "append"
-    """Rows of a table with a key are written over as with `upsert`, others come after those that are there."""
+    """With a key as `upsert`; without a key the snapshot is appended."""
     REPLACE = "replace"
-    """The snapshot takes their place once it is whole."""
+    """The snapshot replaces them once it is complete."""
     FAIL = "fail"
     """The run stops."""
 
     def refuses(self, schema: TableSchema) -> bool:
-        """Whether the run stops at a table that holds rows; `schema` is what it gets."""
+        """Whether the run stops at a table with rows; `schema` is its new schema."""
         return self is ExistingRows.FAIL or (self is ExistingRows.UPSERT and not schema.primary_key)
 
     def refusal(self, table: TableId, schema: TableSchema) -> ChangeRefused:
-        """The error that the run stops with then."""
+        """The error of a run that stops at a table with rows."""
         twice = "" if schema.primary_key else ", which would be there twice, as it has no key"
         hint = (
             "empty or drop it; or write pipeline.existing-rows: replace, so that the snapshot takes their place, or "
@@ -51,15 +51,15 @@ def _none(table: TableId) -> bool:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """The pipeline as it is now, as far as conditions read it besides the tables.
+    """The current settings of the pipeline that conditions read, besides the tables.
 
     Attributes:
         route, policy: of the pipeline file.
         shadows: whether the sink has shadow tables.
-        snapshots: whether the source snapshots a table when it is asked.
-        batch: number of the batch that is derived.
+        snapshots: whether the source re-snapshots a table on request.
+        batch: number of the current batch.
         existing_rows: of the pipeline file.
-        holds_rows: whether a sink table that the pipeline does not know yet has rows.
+        holds_rows: whether a sink table that is new to the pipeline has rows.
     """
 
     route: RouteTable = field(default_factory=RouteTable)
@@ -72,14 +72,14 @@ class Circumstances:
 
 
 class TableMap:
-    """The tables by now.
+    """All tables after the events handled so far.
 
     Attributes:
-        now: the pipeline as it is now.
+        now: the current settings of the pipeline.
         sources: schemas of the source tables.
         sinks: the sink tables, with the operations planned so far.
-        known: the sink tables before the batch, also those that it drops.
-        inside: events that operations lead to for other pairs; whoever carries an operation out takes them at once.
+        known: the sink tables before the batch, including those that it drops.
+        inside: events for other pairs caused by an operation; they are handled right after the operation.
     """
 
     def __init__(self, now: Circumstances, before: Tables) -> None:
@@ -96,7 +96,7 @@ class TableMap:
         self._merge_routed()
 
     def tables(self) -> Tables:
-        """The tables by now, as values."""
+        """The tables, as frozen values."""
         return Tables(self.sources, self.sinks.schemas, self._pairs, self.sinks.states, self.now.route.to_json())
 
     def state(self, pair: Pair) -> TableState:
@@ -108,7 +108,7 @@ class TableMap:
         return self._pairs.get(pair, ABSENT)
 
     def members(self, table: TableId) -> set[TableId]:
-        """Source tables that go to a sink table."""
+        """The source tables that feed a sink table."""
         return self._members.get(table, set())
 
     def set_pair(self, pair: Pair, record: PairState) -> None:
@@ -128,21 +128,21 @@ class TableMap:
             members.add(source)
 
     def pairs_of(self, source: TableId) -> Iterator[Pair]:
-        """The pairs of a source table, by the routes of now."""
+        """The pairs of a source table, by the current routes."""
         return ((source, target.table) for target in self.now.route.targets(source))
 
     def states_of(self, source: TableId) -> set[TableState]:
-        """The states of all pairs of a source table, also of those that only earlier routes have."""
+        """The states of all pairs of a source table, including those of earlier routes."""
         return {self._pairs[source, table].state for table in self._sinks_of.get(source, ())}
 
     def merge(self, table: TableId, source: TableId) -> None:
-        """Note that several source tables go to a sink table, as far as others than this one do."""
+        """Mark a sink table as merged if source tables other than this one feed it."""
         members = self.members(table)
         if len(members) > (source in members):
             self.sinks.merge(table)
 
     def _merge_routed(self) -> None:
-        """Tables that several source tables go to by the routes of now are merged, whatever is taken first."""
+        """Mark tables that several source tables are routed to as merged, before any event is handled."""
         routed: set[TableId] = set()
         for source in self.sources:
             for _, table in self.pairs_of(source):

@@ -1,8 +1,8 @@
 """The transition table: what each event does to a pair in each state. Data; `cdc.tables.machine` runs it.
 
-A cell is a list of cases; the first one whose conditions all hold is taken (`not merged` is the opposite of `merged`).
-A case names the next state, the operations in order, and the notice for the user. A cell that is `Impossible` is a
-defect, or a state directory of another pipeline: it raises EngineError.
+A cell is a list of cases; the first case whose conditions all hold is applied (`not merged` negates `merged`). A case
+has the next state, the operations in order, and the notice for the user. An `Impossible` cell raises EngineError: it is
+reached only through a defect or a state directory of another pipeline.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SU, SH, FR, OW = TableState.SUSPENDED, TableState.SHADOW, TableState.FROZEN, Tab
 PA, RE, MI, DE = TableState.PAUSED, TableState.RESUMED, TableState.MISSING, TableState.DETACHED
 
 
-NOT_GONE = Impossible("a table is dropped, renamed or left before one of its name is created")
+NOT_GONE = Impossible("a table is dropped, renamed or excluded before another one of its name is created")
 NOT_FOLLOWED = Impossible("the table is not followed: log and state directory are of different pipelines")
-NO_SNAPSHOT = Impossible("no snapshot of the table runs")
-NOT_VOID = Impossible("a running snapshot is void before another one of the table begins")
-ROUTED_ONCE = Impossible("rows of the table go there already")
+NO_SNAPSHOT = Impossible("no snapshot of the table is running")
+NOT_VOID = Impossible("a running snapshot is declared void before another one of the table begins")
+ROUTED_ONCE = Impossible("the table is routed there already")
 NOT_PLANNED = Impossible("no operation was planned for the table")
-NO_MEMBER_OF_IT = Impossible("the shadow table begins for tables that go to the sink table")
+NO_MEMBER_OF_IT = Impossible("a shadow table is for tables that are routed to the sink table")
 
 _FOLLOWED = (SN, LI, RQ, SU, SH, FR, OW, PA, RE)
 _Key = tuple[TableState, type[on.Event]]
@@ -391,4 +391,4 @@ TRANSITIONS: Mapping[_Key, Cell] = {
     **_created(), **_changed(), **_uncertain(), **_truncated(), **_dropped(), **_renamed(), **_left(), **_snapshots(),
     **_begun(), **_requests(), **_routed(), **_sink(),
 }  # fmt: skip
-"""For each state and kind of event, what happens."""
+"""The cell of each state and type of event."""

@@ -138,7 +138,7 @@ def test_a_log_that_does_not_fit_the_decisions_is_refused(tmp_path: Path) -> Non
     with pytest.raises(StateError, match="the log of tables holds 0 entries, 2 are needed"):
         driver.begin(1, 2)
     driver.write(3, plain(t=NARROW))
-    with pytest.raises(StateError, match="no decision tells of batch 8"):
+    with pytest.raises(StateError, match="there is no decision on batch 8"):
         driver.begin(9, 0)
     with pytest.raises(StateError, match="entry 0 is of batch 3, which is not decided"):
         driver.begin(2, 1)
