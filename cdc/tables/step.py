@@ -89,7 +89,7 @@ class Step:
 
     @property
     def source_schema(self) -> TableSchema | None:
-        """As `schema`; None if the source table no longer exists."""
+        """The source table's schema as `schema`; None if the table no longer exists."""
         return None if self._schema is None else self.schema
 
     @cached_property
