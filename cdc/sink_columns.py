@@ -162,6 +162,6 @@ def with_source(block: ChangeBlock, target: Target) -> ChangeBlock:
         return block
     name, schema = str(block.table), with_shard(block.schema, target)
     values = pa.repeat(pa.scalar(name), len(block))
-    columns, place = list(block.rows.columns), schema.names.index(target.shard_column)
-    rows = pa.RecordBatch.from_arrays([*columns[:place], values, *columns[place:]], names=list(schema.names))
+    columns, index = list(block.rows.columns), schema.names.index(target.shard_column)
+    rows = pa.RecordBatch.from_arrays([*columns[:index], values, *columns[index:]], names=list(schema.names))
     return replace(block, schema=schema, rows=rows)

@@ -82,7 +82,7 @@ def plan(
         with reading(place, one.spec) as state:
             copies = list(snapshots_in_progress(state.store))
         plans.append(found)
-        documents.append({**found.to_json(), "snapshots_in_progress": copies})
+        documents.append({**found.to_json(), "under_way": copies})
         for line in () if as_json else (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
             print(printed(line, longest=LONGEST_OF_PLAN))
     if as_json:

@@ -35,25 +35,25 @@ def status(
     from cdc.status.model import to_object
     from cdc.status.text import status_text
 
-    places = _places(place, state_root, state_dir, sink)
-    found = {at: last_run(at) for at in places}
+    locations = _state_locations(place, state_root, state_dir, sink)
+    found = {at: last_run(at) for at in locations}
     if not any(found.values()):
         hint = "give the pipeline file or the --state-dir that it runs with"
-        raise StateError("no run has written its status here", where=str(places[0]), hint=hint)
+        raise StateError("no run has written its status here", where=str(locations[0]), hint=hint)
     documents = [
         {**to_object(seen.status), "state": seen.state, "alive": seen.alive}
         for seen in found.values()
         if seen is not None
     ]
     if as_json:
-        print(json.dumps(documents[0] if len(places) == 1 else documents, indent=2))
+        print(json.dumps(documents[0] if len(locations) == 1 else documents, indent=2))
         return
     for at, seen in found.items():
         for line in status_text(seen) if seen is not None else (f"{at}: no run has written its status here",):
             print(printed(line, longest=LONGEST))
 
 
-def _places(place: str, state_root: Path, state_dir: Path | None, sink: str | None) -> list[str | Path]:
+def _state_locations(place: str, state_root: Path, state_dir: Path | None, sink: str | None) -> list[str | Path]:
     of_sinks = sorted(Path(place, "sinks").glob("*/")) if Path(place).is_dir() else []
     if of_sinks:
         return [at for at in of_sinks if sink is None or at.name == sink]

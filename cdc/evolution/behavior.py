@@ -202,24 +202,24 @@ def fit_change(change: SchemaChange, sink: TableSchema) -> Outcome:
     """Return the change if it fits the sink's table, or else the nearest one that does."""
     match change:
         case AddColumn(column=column, position=position):
-            there = find(sink, column.name)
-            if there is not None:
-                return Outcome(_widened(change, there, replace(column, nullable=True)))
+            existing = find(sink, column.name)
+            if existing is not None:
+                return Outcome(_widened(change, existing, replace(column, nullable=True)))
             return Outcome((replace(change, position=_position(position, sink)),))
         case AlterColumnType(column=column, old=old):
-            there = find(sink, column.name)
-            if there is None:
+            existing = find(sink, column.name)
+            if existing is None:
                 return Outcome(held=f"{described(change)}: the sink's table has no such column")
-            if old is None or there.type == old.type:
-                return Outcome((replace(change, column=replace(column, name=there.name)),))
-            return Outcome(_widened(change, there, column))
+            if old is None or existing.type == old.type:
+                return Outcome((replace(change, column=replace(column, name=existing.name)),))
+            return Outcome(_widened(change, existing, column))
         case RenameColumn(old_name=old_name, new_name=new_name):
             return _renamed(change, find(sink, old_name), find(sink, new_name))
         case RenameColumns():
             return Outcome(exchanged(change, sink))
         case DropColumn(name=name):
-            there = find(sink, name)
-            return Outcome() if there is None else Outcome((DropColumn(change.table, there.name),))
+            existing = find(sink, name)
+            return Outcome() if existing is None else Outcome((DropColumn(change.table, existing.name),))
         case AlterPrimaryKey(primary_key=key):
             found = [find(sink, name) for name in key]
             if any(column is None for column in found):
@@ -230,34 +230,40 @@ def fit_change(change: SchemaChange, sink: TableSchema) -> Outcome:
             return Outcome((change,))
 
 
-def _renamed(change: RenameColumn, there: Column | None, taken: Column | None) -> Outcome:
-    if there is None:
+def _renamed(change: RenameColumn, existing: Column | None, taken: Column | None) -> Outcome:
+    if existing is None:
         return Outcome(held=f"{described(change)}: the sink's table has no column {change.old_name}")
-    if taken is not None and taken is not there:
-        return Outcome(held=f"{described(change)}: the sink's table has both columns, {there.name} is NULL from now on")
-    return Outcome((RenameColumn(change.table, there.name, change.new_name),))
+    if taken is not None and taken is not existing:
+        return Outcome(
+            held=f"{described(change)}: the sink's table has both columns, {existing.name} is NULL from now on"
+        )
+    return Outcome((RenameColumn(change.table, existing.name, change.new_name),))
 
 
 def _position(position: Position, sink: TableSchema) -> Position:
     if position.after is None:
         return position
-    there = find(sink, position.after)
-    return LAST if there is None else Position(after=there.name)
+    existing = find(sink, position.after)
+    return LAST if existing is None else Position(after=existing.name)
 
 
-def _widened(change: AddColumn | AlterColumnType, there: Column, new: Column) -> tuple[SchemaChange, ...]:
+def _widened(change: AddColumn | AlterColumnType, existing: Column, new: Column) -> tuple[SchemaChange, ...]:
     """Return the change that widens the sink's column to hold the values of both."""
     wide = replace(
-        there,
-        type=common_type(there.type, new.type),
-        nullable=there.nullable or new.nullable,
-        comment=new.comment or there.comment,
+        existing,
+        type=common_type(existing.type, new.type),
+        nullable=existing.nullable or new.nullable,
+        comment=new.comment or existing.comment,
     )
     copied = isinstance(change, AlterColumnType) and change.copied
-    return () if wide == there else (AlterColumnType(change.table, wide, there, copied, _keeps(change, there, wide)),)
+    return (
+        ()
+        if wide == existing
+        else (AlterColumnType(change.table, wide, existing, copied, _keeps(change, existing, wide)),)
+    )
 
 
-def _keeps(change: AddColumn | AlterColumnType, there: Column, wide: Column) -> bool:
+def _keeps(change: AddColumn | AlterColumnType, existing: Column, wide: Column) -> bool:
     """Whether existing values are still equal to the source's: it did not convert them, or did so without a change.
 
     Numbers and text of the old type have one spelling, even in a wider sink column; other types do not.
@@ -266,7 +272,7 @@ def _keeps(change: AddColumn | AlterColumnType, there: Column, wide: Column) -> 
         return True
     if wide.type.kind not in TEXTS or change.old is None or uncertain(change.column.type, change.old.type) is not None:
         return False
-    return there.type == change.old.type or there.type.kind in {*RANGES, *TEXTS}
+    return existing.type == change.old.type or existing.type.kind in {*RANGES, *TEXTS}
 
 
 def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
@@ -276,13 +282,13 @@ def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None
             kept = "" if there is None else f"{described(change)}: existing rows keep what they have in {there.name}"
             return Outcome(_add_or_widen(change, sink, column), kept)
         case AlterColumnType(column=column):
-            there = find(sink, column.name)
-            if there is None:
+            existing = find(sink, column.name)
+            if existing is None:
                 return Outcome(_add_or_widen(AddColumn(change.table, column), sink, column))
-            wide = _widened(change, there, column)
-            narrower = common_type(there.type, column.type) != column.type
+            wide = _widened(change, existing, column)
+            narrower = common_type(existing.type, column.type) != column.type
             return Outcome(
-                wide, f"{described(change)}: {there.name} stays wide enough for all values" if narrower else ""
+                wide, f"{described(change)}: {existing.name} stays wide enough for all values" if narrower else ""
             )
         case RenameColumn(old_name=old_name, new_name=new_name):
             return _lenient_rename(change, sink, source, old_name, new_name)
@@ -290,10 +296,10 @@ def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None
             exchange, stay = exchanged_leniently(change, sink, source)
             return Outcome(exchange, f"{described(change)}: {', '.join(stay)} stays, NULL from now on" if stay else "")
         case DropColumn(name=name):
-            there = find(sink, name)
-            if there is None:
+            existing = find(sink, name)
+            if existing is None:
                 return Outcome()
-            changes = (*_out_of_key(change, sink, there), *_nullable(change, there))
+            changes = (*_out_of_key(change, sink, existing), *_nullable(change, existing))
             return Outcome(changes, f"{described(change)}: it stays, NULL from now on")
         case _:
             return fit_change(change, sink)
@@ -302,25 +308,25 @@ def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None
 def _lenient_rename(
     change: RenameColumn, sink: TableSchema, source: TableSchema | None, old_name: str, new_name: str
 ) -> Outcome:
-    there, column = find(sink, old_name), None if source is None else find(source, new_name)
-    if column is None or (there is not None and there is find(sink, new_name)):
+    existing, column = find(sink, old_name), None if source is None else find(source, new_name)
+    if column is None or (existing is not None and existing is find(sink, new_name)):
         return Outcome()  # the names differ only in case, which sinks ignore
-    if there is not None and there.name in sink.primary_key:  # a key column cannot stay, NULL, next to a new one
+    if existing is not None and existing.name in sink.primary_key:  # a key column cannot stay, NULL, next to a new one
         return fit_change(change, sink)
     added = _add_or_widen(AddColumn(change.table, column), sink, replace(column, default=None))
-    if there is None:
+    if existing is None:
         return Outcome(added)
-    held = f"{described(change)}: {new_name} is a column of its own, {there.name} stays, NULL from now on"
-    return Outcome((*added, *_nullable(change, there)), held)
+    held = f"{described(change)}: {new_name} is a column of its own, {existing.name} stays, NULL from now on"
+    return Outcome((*added, *_nullable(change, existing)), held)
 
 
 def _add_or_widen(change: AddColumn, sink: TableSchema, column: Column) -> tuple[SchemaChange, ...]:
-    there, new = find(sink, column.name), replace(column, nullable=True)
-    return (AddColumn(change.table, new),) if there is None else _widened(change, there, new)
+    existing, new = find(sink, column.name), replace(column, nullable=True)
+    return (AddColumn(change.table, new),) if existing is None else _widened(change, existing, new)
 
 
-def _nullable(change: SchemaChange, there: Column) -> tuple[SchemaChange, ...]:
-    return () if there.nullable else (AlterColumnType(change.table, replace(there, nullable=True), there),)
+def _nullable(change: SchemaChange, existing: Column) -> tuple[SchemaChange, ...]:
+    return () if existing.nullable else (AlterColumnType(change.table, replace(existing, nullable=True), existing),)
 
 
 def _without_values(change: SchemaChange, sink: TableSchema) -> tuple[SchemaChange, ...]:
@@ -334,14 +340,18 @@ def _without_values(change: SchemaChange, sink: TableSchema) -> tuple[SchemaChan
             names = [column.name]
         case _:
             names = []
-    found = [there for name in names if (there := find(sink, name)) is not None and there.name not in sink.primary_key]
-    return tuple(each for there in found for each in _nullable(change, there))
+    found = [
+        existing
+        for name in names
+        if (existing := find(sink, name)) is not None and existing.name not in sink.primary_key
+    ]
+    return tuple(each for existing in found for each in _nullable(change, existing))
 
 
-def _out_of_key(change: DropColumn, sink: TableSchema, there: Column) -> tuple[SchemaChange, ...]:
-    if there.name not in sink.primary_key:
+def _out_of_key(change: DropColumn, sink: TableSchema, existing: Column) -> tuple[SchemaChange, ...]:
+    if existing.name not in sink.primary_key:
         return ()
-    return (AlterPrimaryKey(change.table, tuple(name for name in sink.primary_key if name != there.name)),)
+    return (AlterPrimaryKey(change.table, tuple(name for name in sink.primary_key if name != existing.name)),)
 
 
 def _key_stays(change: AlterPrimaryKey, sink: TableSchema) -> bool:

@@ -48,78 +48,78 @@ class ColumnPlanner(Generic[T]):
     def uncertain(self, change: AlterColumnType) -> UncertainValues | None:
         """Return how a planned change of type leaves values of rows uncertain, None when it does not."""
         table = self._layout.get(change.table)
-        there = None if table is None else table.column(change.column.name)
-        if table is None or there is None or change.old is None or change.keeps:
+        existing = None if table is None else table.column(change.column.name)
+        if table is None or existing is None or change.old is None or change.keeps:
             return None
-        return self._uncertain(table, there, change.column.type, change.old.type)
+        return self._uncertain(table, existing, change.column.type, change.old.type)
 
     def widen(self, table: ActualTable[T], column: Column, old: Column) -> Iterator[Step]:
         """Widen a column for other values; existing ones stay."""
-        rules, there = self._rules, self.required_column(table, column.name)
-        key = table.in_key(there.name)
-        plain = None if column.source_type else rules.respelled(there.type, replace(column, type=old.type), key=key)
+        rules, existing = self._rules, self.required_column(table, column.name)
+        key = table.in_key(existing.name)
+        plain = None if column.source_type else rules.respelled(existing.type, replace(column, type=old.type), key=key)
         if plain is not None:
-            yield from self._change_to(table, op.Conversion(there, replace(there, type=plain), old.type))
+            yield from self._change_to(table, op.Conversion(existing, replace(existing, type=plain), old.type))
             table = self._layout.get(table.id) or table
-            there = self.required_column(table, column.name)
+            existing = self.required_column(table, column.name)
         # Values that are already text keep their spelling, while later ones may have that of the wider type.
         text = rules.is_text(rules.column_type(old.type, key=key))
         spelled = column.type.kind not in TEXTS or rules.spells(old.type)
         spelled = spelled and not (text and uncertain_text_key(column.type, old.type))
-        stays = rules.stays(there.type, column.type, old.type, key=key)
+        stays = rules.stays(existing.type, column.type, old.type, key=key)
         if stays and (spelled or not text):
             yield from self.drop_stale_copy(table.id)
             yield from self._comment(table.id, column)
             return
-        new = replace(there, type=rules.altered_type(there.type, rules.column_type(column.type, key=key)))
+        new = replace(existing, type=rules.altered_type(existing.type, rules.column_type(column.type, key=key)))
         against = certain.lossy_rows(column.type, old.type) if spelled else AnyValue()
         if against is not None:
             reason = (
-                f"column {there.name} is to hold {column.type} too, where {old.type} values would not stay the same"
+                f"column {existing.name} is to hold {column.type} too, where {old.type} values would not stay the same"
             )
-            yield self._check(table, there.name, against, reason)
+            yield self._check(table, existing.name, against, reason)
         if not stays:
-            yield from self._change_to(table, op.Conversion(there, new, old.type))
+            yield from self._change_to(table, op.Conversion(existing, new, old.type))
         yield from self._comment(table.id, column)
 
     def alter(
         self, table: ActualTable[T], column: Column, old: Column | None, *, copied: bool = False
     ) -> Iterator[Step]:
         """Change a column's type or comment. With `copied`, all existing rows are re-snapshotted and do not matter."""
-        rules, there = self._rules, self.required_column(table, column.name)
-        before = rules.data_type(there.type) if old is None else old.type
-        key = table.in_key(there.name)
-        other = rules.respelled(there.type, column, key=key) if before == column.type else None
+        rules, existing = self._rules, self.required_column(table, column.name)
+        before = rules.data_type(existing.type) if old is None else old.type
+        key = table.in_key(existing.name)
+        other = rules.respelled(existing.type, column, key=key) if before == column.type else None
         if other is not None:
-            yield from self._change_to(table, op.Conversion(there, replace(there, type=other), before))
+            yield from self._change_to(table, op.Conversion(existing, replace(existing, type=other), before))
             yield from self._comment(table.id, column)
             return
-        new_type = rules.altered_type(there.type, rules.column_type(column.type, key=key))
-        stays = rules.stays(there.type, column.type, None if old is None else before, key=key)
-        against = self._uncertain(table, there, column.type, before)
+        new_type = rules.altered_type(existing.type, rules.column_type(column.type, key=key))
+        stays = rules.stays(existing.type, column.type, None if old is None else before, key=key)
+        against = self._uncertain(table, existing, column.type, before)
         empty = against is not None and against.rows == AnyValue()
-        if not stays and not empty and not rules.casts_exactly(there.type, new_type):
-            reason = f"{rules.name} does not convert {there.type} to {new_type} with the values that the source has"
+        if not stays and not empty and not rules.casts_exactly(existing.type, new_type):
+            reason = f"{rules.name} does not convert {existing.type} to {new_type} with the values that the source has"
             against = UncertainValues(AnyValue(), reason)
         if against is not None and not copied:
-            yield self._check(table, there.name, against.rows, f"column {column.name}: {against.reason}")
+            yield self._check(table, existing.name, against.rows, f"column {column.name}: {against.reason}")
         if stays:
             yield from self.drop_stale_copy(table.id)
         else:
             # Values that do not fit are NULL until their row is copied; a key column changes only in an empty table.
-            values = op.Conversion(there, replace(there, type=new_type), before, loose=copied and not key)
+            values = op.Conversion(existing, replace(existing, type=new_type), before, loose=copied and not key)
             yield from self._change_to(table, values)
         yield from self._comment(table.id, column)
 
     def rename(self, table: ActualTable[T], old_name: str, new_name: str) -> Iterator[Step]:
         """Rename a column."""
-        there, taken = table.column(old_name), table.column(new_name)
-        if there is None and taken is not None:
+        existing, taken = table.column(old_name), table.column(new_name)
+        if existing is None and taken is not None:
             return
-        there = self.required_column(table, old_name)
-        if there.name == new_name:
+        existing = self.required_column(table, old_name)
+        if existing.name == new_name:
             return
-        if taken is not None and taken is not there:
+        if taken is not None and taken is not existing:
             reason = f"column {old_name} cannot be renamed to {new_name}: that column exists"
             name = self._rules.name
             hint = f"rename or drop the other column in {name}; if an earlier pipeline left the table there, drop it "
@@ -128,25 +128,25 @@ class ColumnPlanner(Generic[T]):
         self._rules.check_column(table.id, new_name)
         if not self._rules.renames_columns:
             raise needs_re_snapshot(self._rules, table.id, f"column {old_name} cannot be renamed to {new_name}")
-        yield op.RenameColumnOp(table.id, there.name, new_name)
-        key = tuple(new_name if same(part, there.name) else part for part in table.key)
-        new = replace(_with(table, there, replace(there, name=new_name)), key=key)
-        self._layout.put(self._rules.renamed_column(new, there.name, new_name))
+        yield op.RenameColumnOp(table.id, existing.name, new_name)
+        key = tuple(new_name if same(part, existing.name) else part for part in table.key)
+        new = replace(_with(table, existing, replace(existing, name=new_name)), key=key)
+        self._layout.put(self._rules.renamed_column(new, existing.name, new_name))
 
     def drop(self, table: ActualTable[T], name: str) -> Iterator[Step]:
         """Drop a column, also from the key."""
-        there = table.column(name)
-        if there is None:
+        existing = table.column(name)
+        if existing is None:
             yield from self.drop_stale_copy(table.id)
             return
         key = tuple(part for part in table.key if not same(part, name))
-        new = replace(table, columns=tuple(column for column in table.columns if column is not there), key=key)
+        new = replace(table, columns=tuple(column for column in table.columns if column is not existing), key=key)
         if self._rules.is_fixed(table, name):
             yield from rebuild(self._rules, self._layout, table, self._rules.with_key(new, key))
         elif not self._rules.drops_columns:
             raise needs_re_snapshot(self._rules, table.id, f"column {name} cannot be dropped")
         else:
-            yield op.DropColumnOp(table.id, there.name)
+            yield op.DropColumnOp(table.id, existing.name)
             self._layout.put(new)
 
     def drop_stale_copy(self, table: TableId) -> Iterator[Step]:
@@ -166,12 +166,12 @@ class ColumnPlanner(Generic[T]):
 
     def check_holds(self, table: ActualTable[T], column: Column) -> None:
         """Raise ChangeRefused when the column exists and does not hold every value of the source's."""
-        there, key = table.column(column.name), table.in_key(column.name)
-        if there is None or self._rules.holds(there.type, column.type, key=key):
+        existing, key = table.column(column.name), table.in_key(column.name)
+        if existing is None or self._rules.holds(existing.type, column.type, key=key):
             return
         name = self._rules.name
         raise ChangeRefused(
-            f"column {column.name} exists with type {there.type}, which does not hold the source's {column.type} "
+            f"column {column.name} exists with type {existing.type}, which does not hold the source's {column.type} "
             f"({self._rules.column_type(column.type, key=key)} in {name})",
             where=str(table.id),
             hint=f"change its type in {name}, drop the table, or route to another one",
@@ -182,17 +182,19 @@ class ColumnPlanner(Generic[T]):
         """Check that no row has a FLOAT or DOUBLE that becomes text in the new key: a cast spells it differently from
         later rows, which would not match it."""
         for column in new.columns:
-            there = table.column(column.name)
-            if there is None or not new.in_key(column.name) or not self._rules.is_text(column.type):
+            existing = table.column(column.name)
+            if existing is None or not new.in_key(column.name) or not self._rules.is_text(column.type):
                 continue
-            if self._rules.data_type(there.type).kind in REALS:
-                reason = f"column {there.name}: keys are text here, and a copy spells {there.type} values its own way"
-                yield self._check(table, there.name, AnyValue(), reason)
+            if self._rules.data_type(existing.type).kind in REALS:
+                reason = (
+                    f"column {existing.name}: keys are text here, and a copy spells {existing.type} values its own way"
+                )
+                yield self._check(table, existing.name, AnyValue(), reason)
 
     def _uncertain(
-        self, table: ActualTable[T], there: ActualColumn[T], new: DataType, before: DataType
+        self, table: ActualTable[T], existing: ActualColumn[T], new: DataType, before: DataType
     ) -> UncertainValues | None:
-        key = table.in_key(there.name)
+        key = table.in_key(existing.name)
         text = self._rules.is_text(self._rules.column_type(new, key=key))
         if not text and new.kind is before.kind is Kind.TIME and (new.length or 0) >= (before.length or 0):
             return None  # more digits change the text, but not the time
@@ -209,23 +211,23 @@ class ColumnPlanner(Generic[T]):
 
     def _change_to(self, table: ActualTable[T], values: op.Conversion) -> Iterator[Step]:
         """Change the type in place where that is possible and wanted, else by a copy of the table."""
-        there, new = values.old, values.new
-        if not values.loose and self._rules.modifies_in_place(table, there, new.type):
+        existing, new = values.old, values.new
+        if not values.loose and self._rules.modifies_in_place(table, existing, new.type):
             yield op.AlterColumnOp(table.id, table, new, values)
-            self._layout.put(_with(table, there, new))
+            self._layout.put(_with(table, existing, new))
             return
         # A default is for the rows that exist when a column is added, and may not fit the new type.
-        copied = self._rules.with_key(_with(table, there, replace(new, default=None)), table.key)
+        copied = self._rules.with_key(_with(table, existing, replace(new, default=None)), table.key)
         yield from rebuild(self._rules, self._layout, table, copied, {new.name: values})
 
     def _comment(self, table: TableId, column: Column) -> Iterator[Step]:
         actual = self._layout.get(table)
-        there = None if actual is None else actual.column(column.name)
-        if not self._rules.has_comments or actual is None or there is None or there.comment == column.comment:
+        existing = None if actual is None else actual.column(column.name)
+        if not self._rules.has_comments or actual is None or existing is None or existing.comment == column.comment:
             return
-        new = replace(there, comment=column.comment)
+        new = replace(existing, comment=column.comment)
         yield op.CommentColumnOp(table, actual, new)
-        self._layout.put(_with(actual, there, new))
+        self._layout.put(_with(actual, existing, new))
 
 
 def _with(table: ActualTable[T], old: ActualColumn[T], new: ActualColumn[T]) -> ActualTable[T]:
@@ -237,10 +239,10 @@ def _place(table: ActualTable[T], position: Position) -> str | None:
     last_key = table.key[-1] if table.key else None
     if position.first:
         return last_key
-    there = None if position.after is None else table.column(position.after)
-    if there is None:
+    existing = None if position.after is None else table.column(position.after)
+    if existing is None:
         return None
-    return last_key if table.in_key(there.name) else there.name
+    return last_key if table.in_key(existing.name) else existing.name
 
 
 def _inserted(

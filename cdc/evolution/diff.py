@@ -149,10 +149,10 @@ def _spare_name(name: str, taken: Iterable[str]) -> str:
 
 
 def _position(names: tuple[str, ...], name: str, origins: Origins) -> Position:
-    place = names.index(name)
-    if all(origins[later] is None for later in names[place + 1 :]):
+    index = names.index(name)
+    if all(origins[later] is None for later in names[index + 1 :]):
         return LAST
-    return Position(first=True) if place == 0 else Position(after=names[place - 1])
+    return Position(first=True) if index == 0 else Position(after=names[index - 1])
 
 
 def _key_after(before: TableSchema, origins: Origins) -> tuple[str, ...]:

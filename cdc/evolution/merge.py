@@ -20,7 +20,7 @@ def column_index(schema: TableSchema, name: str) -> int | None:
     if name in schema.names:
         return schema.names.index(name)
     folded = name.casefold()
-    return next((index for index, there in enumerate(schema.names) if there.casefold() == folded), None)
+    return next((index for index, existing in enumerate(schema.names) if existing.casefold() == folded), None)
 
 
 def find(schema: TableSchema, name: str) -> Column | None:
@@ -40,12 +40,12 @@ def merge_schemas(sink: TableSchema, source: TableSchema) -> TableSchema:
     return replace(sink, columns=tuple(columns))
 
 
-def without_defaults(new: TableSchema, there: TableSchema, added: str = "") -> TableSchema:
+def without_defaults(new: TableSchema, existing: TableSchema, added: str = "") -> TableSchema:
     """Return the merged schema without the defaults of new columns, except the one that was `added`.
 
     The sink would write these defaults to rows of other tables, which have no value there.
     """
-    kept = {added.casefold(), *(name.casefold() for name in there.names)}
+    kept = {added.casefold(), *(name.casefold() for name in existing.names)}
     columns = (column if column.name.casefold() in kept else replace(column, default=None) for column in new.columns)
     return replace(new, columns=tuple(columns))
 
@@ -65,8 +65,8 @@ def same_key(left: TableSchema, right: TableSchema) -> bool:
 
 def missing_columns(table: TableSchema, wanted: TableSchema) -> tuple[str, ...]:
     """Return the columns of `wanted` that a table lacks, by case-insensitive name."""
-    there = {name.casefold() for name in table.names}
-    return tuple(name for name in wanted.names if name.casefold() not in there)
+    existing = {name.casefold() for name in table.names}
+    return tuple(name for name in wanted.names if name.casefold() not in existing)
 
 
 def fits_exactly(rows: TableSchema, sink: TableSchema) -> bool:

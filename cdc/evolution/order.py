@@ -34,19 +34,19 @@ def table_changes_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     """
     found: list[tuple[int, SchemaChange]] = []
     waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
-    for place, change in enumerate(changes):
+    for index, change in enumerate(changes):
         if isinstance(change, ALTERATIONS):
-            waiting.setdefault(change.table, []).append((place, change))
+            waiting.setdefault(change.table, []).append((index, change))
             continue
         before = waiting.pop(change.table, [])
         if isinstance(change, DropTable):
             found = _without_alters(found, change)
-        found.append((place, change))
+        found.append((index, change))
         if isinstance(change, RenameTable):
-            moved = [(place, replace(other, table=change.new_table)) for _, other in before]
+            moved = [(index, replace(other, table=change.new_table)) for _, other in before]
             waiting.setdefault(change.new_table, []).extend(moved)
         elif isinstance(change, TruncateTable) and not change.copied:
-            waiting[change.table] = [(place, other) for _, other in before]
+            waiting[change.table] = [(index, other) for _, other in before]
         elif not isinstance(change, DropTable):
             found += before
     for rest in waiting.values():
@@ -58,11 +58,11 @@ def _without_alters(found: Sequence[tuple[int, SchemaChange]], last: DropTable) 
     """Remove the changes since the table's creation that altered its columns or began a copy of it."""
     kept: list[tuple[int, SchemaChange]] = []
     name: TableId | None = last.table
-    for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # also reverses the changes of one place
+    for index, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # also reverses the changes of one place
         under_it = change.table == name
         if under_it and isinstance(change, (*ALTERATIONS, CreateShadow)):
             continue
-        kept.append((place, change))
+        kept.append((index, change))
         if isinstance(change, RenameTable) and change.new_table == name:
             name = change.table
         elif under_it and isinstance(change, (CreateTable, RenameTable)):

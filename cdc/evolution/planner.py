@@ -171,17 +171,17 @@ class Planner(Generic[T]):
         for column in change.schema.columns:
             self._columns.check_holds(actual, column)
         if not same_names(actual.key, new.key):
-            there = f"the {self._rules.key_word} ({', '.join(actual.key)})"
-            reason = f"exists with {there}, the source has ({', '.join(change.schema.primary_key)})"
+            existing = f"the {self._rules.key_word} ({', '.join(actual.key)})"
+            reason = f"exists with {existing}, the source has ({', '.join(change.schema.primary_key)})"
             raise ChangeRefused(reason, where=where, hint=f"drop it in {name}, or route to another table")
         for column in change.schema.columns:
             yield from self._columns.add(self._table(change.table), column)
 
     def _rename(self, change: RenameTable) -> Iterator[Step]:
         name = self._rules.name
-        actual, there = self._layout.get(change.table), self._layout.get(change.new_table)
+        actual, existing = self._layout.get(change.table), self._layout.get(change.new_table)
         yield from drop_shadow(self._layout, change.table)
-        if actual is None and there is not None:
+        if actual is None and existing is not None:
             return
         actual = self._table(change.table)
         self._rules.check_table(change.new_table)
@@ -189,7 +189,7 @@ class Planner(Generic[T]):
         if not inside and not self._rules.moves_tables:
             reason = f"cannot be renamed to {change.new_table}: {name} cannot move a table to another database"
             raise ChangeRefused(reason, where=str(change.table), hint="route both names to one database")
-        if there is not None and there is not actual:
+        if existing is not None and existing is not actual:
             reason = f"cannot be renamed to {change.new_table}: that table exists"
             raise ChangeRefused(reason, where=str(change.table), hint=f"drop or rename the other table in {name}")
         new = replace(actual, id=change.new_table)

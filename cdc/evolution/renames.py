@@ -62,7 +62,7 @@ def exchanged(change: RenameColumns, sink: TableSchema) -> tuple[SchemaChange, .
 
     Raises ChangeRefused where a new name is that of a column that keeps it.
     """
-    names = [(there.name, new) for old, new in change.names if (there := find(sink, old)) is not None]
+    names = [(existing.name, new) for old, new in change.names if (existing := find(sink, old)) is not None]
     _check_free(change.table, names, sink)
     return _renames(change, names)
 
@@ -78,13 +78,13 @@ def exchanged_leniently(
     new_names = {new.casefold() for _, new in change.names}
     moved, stay, missing = list[tuple[str, str]](), list[tuple[str, str]](), list[str]()
     for old, new in change.names:
-        there = find(sink, old)
-        if there is None:
+        existing = find(sink, old)
+        if existing is None:
             missing.append(new)
-        elif old.casefold() in new_names or there.name in sink.primary_key:
-            moved.append((there.name, new))
+        elif old.casefold() in new_names or existing.name in sink.primary_key:
+            moved.append((existing.name, new))
         else:
-            stay.append((there.name, new))
+            stay.append((existing.name, new))
     _check_free(change.table, moved, sink)
     changes = list(_renames(change, moved))
     after: TableSchema | None = sink
@@ -126,8 +126,8 @@ def _renames(change: RenameColumns, names: Sequence[tuple[str, str]]) -> tuple[S
 def _check_free(table: TableId, names: Sequence[tuple[str, str]], sink: TableSchema) -> None:
     leaving = {old for old, _ in names}
     for old, new in names:
-        there = find(sink, new)
-        if there is not None and there.name not in leaving:
+        existing = find(sink, new)
+        if existing is not None and existing.name not in leaving:
             raise ChangeRefused(
                 f"column {old} cannot be renamed to {new} together with others: the sink's table has such a column, "
                 "which is gone from the source",
@@ -136,13 +136,13 @@ def _check_free(table: TableId, names: Sequence[tuple[str, str]], sink: TableSch
             )
 
 
-def _nullable(table: TableId, there: Column) -> list[SchemaChange]:
-    return [] if there.nullable else [AlterColumnType(table, replace(there, nullable=True), there)]
+def _nullable(table: TableId, existing: Column) -> list[SchemaChange]:
+    return [] if existing.nullable else [AlterColumnType(table, replace(existing, nullable=True), existing)]
 
 
 def _add_or_widen(table: TableId, sink: TableSchema, column: Column) -> list[SchemaChange]:
-    there, new = find(sink, column.name), replace(column, nullable=True, default=None)
-    if there is None:
+    existing, new = find(sink, column.name), replace(column, nullable=True, default=None)
+    if existing is None:
         return [AddColumn(table, new)]
-    wide = replace(there, type=common_type(there.type, new.type), nullable=True)
-    return [] if wide == there else [AlterColumnType(table, wide, there, keeps=True)]
+    wide = replace(existing, type=common_type(existing.type, new.type), nullable=True)
+    return [] if wide == existing else [AlterColumnType(table, wide, existing, keeps=True)]

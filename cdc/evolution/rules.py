@@ -34,7 +34,7 @@ class TableRules(ABC, Generic[T]):
     Attributes:
         name: name of the system, for messages.
         key_word: the system's term for the key that identifies rows.
-        unseen: what to do about an existing table that is hidden from the user; empty when that cannot happen.
+        hidden_table_hint: what to do about a table that is hidden from the user; empty when that cannot happen.
         ignore_case: names of tables and databases are case-insensitive. Those of columns always are.
         transactional: the operations of a change run in one transaction.
         sessions: number of tables that may be created at the same time, each in its own session.

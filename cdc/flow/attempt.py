@@ -101,11 +101,11 @@ class Attempts:
         self, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, tried: _Tried
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
         schemas, refused = dict(before), tried.refused
-        left = [change for place, change in enumerate(changes) if place in refused]
+        left = [change for index, change in enumerate(changes) if index in refused]
         for run in _runs(changes, tried.elsewhere):
             change = changes[run[0]]
-            if all(place in refused or place in tried.through for place in run):
-                schemas = apply_changes(schemas, [change for place in run if place not in refused])
+            if all(index in refused or index in tried.through for index in run):
+                schemas = apply_changes(schemas, [change for index in run if index not in refused])
                 continue
             lost = self._tolerance.can_skip(change, left)
             try:
@@ -120,10 +120,10 @@ class Attempts:
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
                 left.append(change)
                 lost = True
-            for place in run:
-                tried.note(place, refused=lost)
-        accepted = [change for place, change in enumerate(changes) if place not in refused]
-        return accepted, [change for place, change in enumerate(changes) if place in refused]
+            for index in run:
+                tried.note(index, refused=lost)
+        accepted = [change for index, change in enumerate(changes) if index not in refused]
+        return accepted, [change for index, change in enumerate(changes) if index in refused]
 
 
 def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]:
@@ -132,13 +132,13 @@ def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]
     `through` are indexes that were applied as part of another list of changes; they share no call with the others.
     """
     found: list[list[int]] = []
-    for place, change in enumerate(changes):
-        before = found[-1][-1] if found else place
-        joins = isinstance(change, RenameColumns) and before < place and changes[before] == change
-        if joins and (before in through) == (place in through):
-            found[-1].append(place)
+    for index, change in enumerate(changes):
+        before = found[-1][-1] if found else index
+        joins = isinstance(change, RenameColumns) and before < index and changes[before] == change
+        if joins and (before in through) == (index in through):
+            found[-1].append(index)
         else:
-            found.append([place])
+            found.append([index])
     return found
 
 
@@ -152,17 +152,17 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
     tried = _Tried(store, batch, ())
     changes = [RenameTable(table, new) for table, new in renames]
     noted = len(list(takewhile(tried.has_noted, changes)))
-    for place, change in reversed([*enumerate(changes[: noted + 1])]):  # the next one may be applied, not yet noted
+    for index, change in reversed([*enumerate(changes[: noted + 1])]):  # the next one may be applied, not yet noted
         gone = missing((change.table, change.new_table))
         if gone is None:
             return
-        if not gone and place < noted and tried.has_created_after(change):
+        if not gone and index < noted and tried.has_created_after(change):
             apply([DropTable(change.table)])
             gone = [change.table]
         if [*gone] == [change.table]:
             tried.note_undone(change)
             apply([RenameTable(change.new_table, change.table)])
-        elif place < noted and [*gone] != [change.new_table]:
+        elif index < noted and [*gone] != [change.new_table]:
             raise _not_undone(change)
 
 
@@ -199,14 +199,14 @@ class _Tried:
         self.begun = bool(mine)
         self.refused = {entry["place"] for entry in mine if entry["refused"]}
         own = {entry["place"] for entry in mine}
-        self.elsewhere = _places(self._names, others, own) - _shadows_begun(changes)
+        self.elsewhere = _matching_indexes(self._names, others, own) - _shadows_begun(changes)
         self.through = (own - self.refused) | self.elsewhere
 
-    def note(self, place: int, *, refused: bool) -> None:
+    def note(self, index: int, *, refused: bool) -> None:
         """Note the result of a change."""
-        (self.refused if refused else self.through).add(place)
-        entry = {**self._mark, "place": place, "name": self._names[place], "refused": refused}
-        self._log.append(entry | ({"creates": self._creates[place]} if place in self._creates else {}))
+        (self.refused if refused else self.through).add(index)
+        entry = {**self._mark, "place": index, "name": self._names[index], "refused": refused}
+        self._log.append(entry | ({"creates": self._creates[index]} if index in self._creates else {}))
 
     def has_noted(self, change: SchemaChange) -> bool:
         """Whether a change was applied, as part of any list of changes."""
@@ -215,8 +215,8 @@ class _Tried:
 
     def has_created_after(self, rename: RenameTable) -> bool:
         """Whether a table was created under the old name of a rename after it was applied."""
-        place = _last_place(self._valid, digest([rename]))
-        return place is not None and any(_creates(entry, rename.table) for entry in self._valid[place:])
+        index = _last_place(self._valid, digest([rename]))
+        return index is not None and any(_creates(entry, rename.table) for entry in self._valid[index:])
 
     def note_undone(self, rename: RenameTable) -> None:
         """Note that an applied rename is about to be undone; the table under its old name is already dropped."""
@@ -240,34 +240,34 @@ def _without_undone(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
         if "undone" not in entry:
             found.append(entry)
             continue
-        place = _last_place(found, entry["name"])
-        if place is not None:
+        index = _last_place(found, entry["name"])
+        if index is not None:
             gone = TableId.parse(entry["creates"]) if "creates" in entry else None
-            behind = [each for each in found[place + 1 :] if gone is None or not _creates(each, gone)]
-            found[place:] = behind
+            behind = [each for each in found[index + 1 :] if gone is None or not _creates(each, gone)]
+            found[index:] = behind
     return found
 
 
 def _shadows_begun(changes: Sequence[SchemaChange]) -> set[int]:
     """Indexes where shadow tables are created and swapped in: another list may have swapped in its own."""
     begun, found = set[TableId](), set[int]()
-    for place, change in enumerate(changes):
+    for index, change in enumerate(changes):
         if isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.table in begun):
             begun.add(change.table)
-            found.add(place)
+            found.add(index)
     return found
 
 
-def _places(names: Sequence[str], through: Sequence[str], but: Set[int]) -> set[int]:
+def _matching_indexes(names: Sequence[str], through: Sequence[str], but: Set[int]) -> set[int]:
     """Indexes in `names`, except those in `but`, of digests that occur in `through` in the same order."""
     at: dict[str, list[int]] = {}
-    for place, name in enumerate(through):
-        at.setdefault(name, []).append(place)
+    for index, name in enumerate(through):
+        at.setdefault(name, []).append(index)
     found, first = set[int](), 0
-    for place, name in enumerate(names):
-        places = () if place in but else at.get(name, ())
-        index = bisect_left(places, first)
-        if index < len(places):
-            first = places[index] + 1
-            found.add(place)
+    for index, name in enumerate(names):
+        indexes = () if index in but else at.get(name, ())
+        next_one = bisect_left(indexes, first)
+        if next_one < len(indexes):
+            first = indexes[next_one] + 1
+            found.add(index)
     return found

@@ -76,20 +76,20 @@ class BlockRouter:
                     continue
                 if state in NO_MEMBER:
                     raise _not_followed(block.table, table, state)
-                places = tables_for(self.sink, table, state, block.streams, shadowed=sink_state.shadowed)
+                sink_tables = tables_for(self.sink, table, state, block.streams, shadowed=sink_state.shadowed)
                 if only is not None:
-                    places = [place for place in places if str(place) in only]
-                if not places:
+                    sink_tables = [sink_table for sink_table in sink_tables if str(sink_table) in only]
+                if not sink_tables:
                     continue
                 routed = replace(with_source(block, target), table=table)
                 exact = self.middle.policy.exact and not sink_state.merged
                 fitted, fits = routed, None
-                for place in places:
-                    schema = known if place == table else sink_state.shadow or known
+                for sink_table in sink_tables:
+                    schema = known if sink_table == table else sink_state.shadow or known
                     if schema is not fits:
                         _check_columns(routed, schema, exact=exact)
                         fitted, fits = self.middle.coercion(routed, schema, count), schema
-                    yield replace(fitted, table=place)
+                    yield replace(fitted, table=sink_table)
 
 
 def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:

@@ -143,10 +143,10 @@ def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
         return None
 
     def read(name: str, sequence: pa.Array) -> pa.Array:
-        place = np.searchsorted([end for _, end in pieces], sequence.to_numpy())
+        piece = np.searchsorted([end for _, end in pieces], sequence.to_numpy())
         parts, order = [], []
         for number, (own, _) in enumerate(pieces):
-            chosen = np.flatnonzero(place == number)
+            chosen = np.flatnonzero(piece == number)
             if len(chosen):
                 part = sequence.take(pa.array(chosen))
                 parts.append(pa.nulls(len(chosen)) if own is None else own(name, part))

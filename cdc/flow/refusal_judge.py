@@ -85,8 +85,8 @@ class RefusalJudge:
     def _is_requested(self, table: TableId) -> bool:
         """Whether a user-requested snapshot of a source table of this sink table is pending or running."""
         return any(
-            place == table and (pair.ordered or (pair.by_user and pair.state in OPEN_ORDERS | SNAPSHOTTED))
-            for (_, place), pair in self._after.tables.pairs.items()
+            sink_table == table and (pair.ordered or (pair.by_user and pair.state in OPEN_ORDERS | SNAPSHOTTED))
+            for (_, sink_table), pair in self._after.tables.pairs.items()
         )
 
     def _is_followed(self, change: SchemaChange) -> bool:
@@ -96,7 +96,7 @@ class RefusalJudge:
             if isinstance(later, RenameTable) and later.table == table:
                 table = later.new_table
         pairs = self._after.tables.pairs
-        return any(place == table and pair.state not in NO_MEMBER for (_, place), pair in pairs.items())
+        return any(sink_table == table and pair.state not in NO_MEMBER for (_, sink_table), pair in pairs.items())
 
     def _curable_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
         """The source table whose re-snapshot would include the change, None if there is none or it cannot be taken."""

@@ -32,12 +32,12 @@ class PipelineRun:
     """One run. `middle` is the compiled pipeline file."""
 
     def __init__(
-        self, spec: PipelineSpec, middle: Middle, place: LockedState, mode: Mode, control: RunControl, output: Output
+        self, spec: PipelineSpec, middle: Middle, locked: LockedState, mode: Mode, control: RunControl, output: Output
     ) -> None:
-        self._spec, self._middle, self._place, self._mode = spec, middle, place, mode
-        self._control, self._output, self._state = control, output, place.state
-        self._spark = SparkSide(spec, place, mode, control, output)
-        context = partial(Context, place.pipeline, stop_file=self._state.stop_file)
+        self._spec, self._middle, self._locked, self._mode = spec, middle, locked, mode
+        self._control, self._output, self._state = control, output, locked.state
+        self._spark = SparkSide(spec, locked, mode, control, output)
+        context = partial(Context, locked.pipeline, stop_file=self._state.stop_file)
         self._source = spec.source.build(
             context(self._state.source, metadata=spec.metadata(), siblings=control.siblings)
         )
@@ -80,7 +80,7 @@ class PipelineRun:
     def _announce(self) -> None:
         kinds = f"{self._spec.source.type} -> {self._spec.sink.type}"
         self._output.line(
-            f"pipeline {self._place.pipeline}: {kinds}, schema changes: {self._middle.policy}",
+            f"pipeline {self._locked.pipeline}: {kinds}, schema changes: {self._middle.policy}",
             state=self._state.store.where().rstrip("/"),
             java=str(self._spark.java),
         )

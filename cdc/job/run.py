@@ -67,8 +67,8 @@ def run(
             recorded = recording_of(spec, middle, pipeline, state, log.reporter, mode, control, events, on_status)
             recording = stack.enter_context(recorded)
             try:
-                place, output = LockedState(pipeline, state, lock), Output(log.reporter, log.json_log, recording)
-                PipelineRun(spec, middle, place, mode, control, output).go()
+                locked, output = LockedState(pipeline, state, lock), Output(log.reporter, log.json_log, recording)
+                PipelineRun(spec, middle, locked, mode, control, output).go()
             except CdcError as error:
                 control.words(error)
                 raise

@@ -36,8 +36,10 @@ from cdc.spec.model import PipelineSpec
 class SparkSide:
     """Opens the session of a run: its own, or one shared with other pipelines. `java` is the Java in use."""
 
-    def __init__(self, spec: PipelineSpec, place: LockedState, mode: Mode, control: RunControl, output: Output) -> None:
-        self._spec, self._place, self._mode, self._control, self._output = spec, place, mode, control, output
+    def __init__(
+        self, spec: PipelineSpec, locked: LockedState, mode: Mode, control: RunControl, output: Output
+    ) -> None:
+        self._spec, self._locked, self._mode, self._control, self._output = spec, locked, mode, control, output
         if not control.guest:
             hide_pandas()
         self._shared = control.shared
@@ -59,7 +61,7 @@ class SparkSide:
         )
         if spark is None:
             return None
-        state, stop = self._place.state, self._control.stop
+        state, stop = self._locked.state, self._control.stop
         with java_errors_named():
             parallelism = self._mode.parallelism(self._spec, spark)
         task = PrepareTask.of(source, sink, middle, state)
@@ -72,7 +74,7 @@ class SparkSide:
         waiting, warn = self._control.progress.note_wait, self._output.warn
         stack.enter_context(warn_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
         with java_errors_named():
-            made = executors_side(self._spec, self._place.pipeline, state, spark, task, parallelism, warn)
+            made = executors_side(self._spec, self._locked.pipeline, state, spark, task, parallelism, warn)
             side = stack.enter_context(made)
         label = "" if self._shared is None else self._spec.label
         return spark, StreamParts(source, state, _limits(self._spec), parallelism, side, label)
@@ -80,18 +82,18 @@ class SparkSide:
     @contextlib.contextmanager
     def _private_session(self, source: Source, sink: Sink) -> Iterator[SparkSession | None]:
         """A session that ends with the run; None if a stop was requested while it started."""
-        place, control, modules = self._place, self._control, (type(source).__module__, type(sink).__module__)
+        locked, control, modules = self._locked, self._control, (type(source).__module__, type(sink).__module__)
         with contextlib.ExitStack() as stack:
             if control.guest:
                 stack.enter_context(as_guest())
             with self._output.json_log.of_children(), without_variables(self._spec.secret_variables):
-                scratch, settings = place.lock.create_scratch_folder(), self._spec.pipeline.spark
+                scratch, settings = locked.lock.create_scratch_folder(), self._spec.pipeline.spark
                 spark, _ = forked_session(
-                    stack, place.pipeline, self._mode.master, self.java, scratch, settings, modules
+                    stack, locked.pipeline, self._mode.master, self.java, scratch, settings, modules
                 )
             try:
                 with java_errors_named():
-                    place.lock.name_java(java_pid(spark))
+                    locked.lock.name_java(java_pid(spark))
                 yield None if control.stop.is_set() else spark
             finally:
                 end_spark(spark)

@@ -41,14 +41,14 @@ class SinkTree:
 
     root: Mapping
     name: str = ""
-    place: int | None = None
+    index: int | None = None
     own: frozenset[str] = frozenset()
 
     def placed(self, path: str) -> str:
         """Return the path in the file for a path in `root`."""
-        if self.place is None:
+        if self.index is None:
             return path
-        at = f"sink[{self.place}]"
+        at = f"sink[{self.index}]"
         if path == "sink" or path.startswith("sink."):
             return at + path.removeprefix("sink")
         if path.startswith("route") and "route" in self.own:
@@ -73,7 +73,7 @@ def of_each_sink(file: str, root: Mapping) -> tuple[Sequence[SinkTree], Sequence
     problems = list(_problems(file, root, listed))
     if problems:
         return (), problems
-    return [_tree(root, item, place) for place, item in enumerate(listed.items) if isinstance(item, Mapping)], ()
+    return [_tree(root, item, index) for index, item in enumerate(listed.items) if isinstance(item, Mapping)], ()
 
 
 def _problems(file: str, root: Mapping, listed: Listing) -> Iterator[Problem]:
@@ -83,11 +83,11 @@ def _problems(file: str, root: Mapping, listed: Listing) -> Iterator[Problem]:
     if not listed.items:
         yield problem(root.keys["sink"], "sink", "is an empty list", "name a sink: `- {name: ..., type: ...}`")
     seen: dict[str, int] = {}
-    for place, item in enumerate(listed.items):
+    for index, item in enumerate(listed.items):
         if not isinstance(item, Mapping):
-            yield problem(item.mark, f"sink[{place}]", "must be a mapping (`key: value`)", "start with `name:`")
+            yield problem(item.mark, f"sink[{index}]", "must be a mapping (`key: value`)", "start with `name:`")
             continue
-        path, node = f"sink[{place}].name", item.items.get("name")
+        path, node = f"sink[{index}].name", item.items.get("name")
         name = node.text if isinstance(node, Scalar) else ""
         if node is None:
             yield problem(item.mark, path, "is missing: it identifies a sink of a list", _HINT)
@@ -96,10 +96,10 @@ def _problems(file: str, root: Mapping, listed: Listing) -> Iterator[Problem]:
         elif name.lower() in seen:
             yield problem(node.mark, path, f"is the name of sink[{seen[name.lower()]}] too", "give each another name")
         else:
-            seen[name.lower()] = place
+            seen[name.lower()] = index
 
 
-def _tree(root: Mapping, item: Mapping, place: int) -> SinkTree:
+def _tree(root: Mapping, item: Mapping, index: int) -> SinkTree:
     own = frozenset({"route", *OWN_OPTIONS} & item.items.keys())
     sink = _without(item, {"name", *own})
     items, keys = {**root.items, "sink": sink}, dict(root.keys)
@@ -114,7 +114,7 @@ def _tree(root: Mapping, item: Mapping, place: int) -> SinkTree:
         keys.setdefault("pipeline", item.mark)
     name = item.items["name"]
     assert isinstance(name, Scalar), "names were checked"
-    return SinkTree(Mapping(root.mark, items, keys), name.text, place, own)
+    return SinkTree(Mapping(root.mark, items, keys), name.text, index, own)
 
 
 def _without(block: Mapping, left_out: set[str]) -> Mapping:

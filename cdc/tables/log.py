@@ -73,7 +73,7 @@ class TableLog:
         if not before and rest and rest[0]["batch"] < batch:
             hint = "restore the state directory as a whole, or start over with another --state-dir"
             raise StateError(f"there is no decision on batch {batch - 1}", where=self._where, hint=hint)
-        tries = next((place for place, entry in enumerate(rest) if entry["batch"] != batch), len(rest))
+        tries = next((index for index, entry in enumerate(rest) if entry["batch"] != batch), len(rest))
         self._log.truncate(entries + tries)
         self._forget()
 
@@ -119,9 +119,9 @@ class TableLog:
     def sink_tables(self) -> Iterator[tuple[int, Mapping[TableId, TableSchema | None]]]:
         """Yield each batch with the sink tables whose schema it changed, None for removed ones."""
         items = self._log.items()
-        for place, entry in enumerate(items):
+        for index, entry in enumerate(items):
             batch = self._number(entry)
-            if place + 1 == len(items) or self._number(items[place + 1]) != batch:
+            if index + 1 == len(items) or self._number(items[index + 1]) != batch:
                 yield batch, self._read_as(sink_of, entry)
 
     def _apply(self, entry: Json) -> None:

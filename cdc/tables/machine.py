@@ -286,8 +286,10 @@ def unfit_rows(tables: Tables, routes: RouteTable) -> Iterator[on.RowsUnfit]:
     """Events for source tables whose rows do not fit exactly into a sink table that they alone are routed to."""
     for source, schema in sorted(tables.sources.items()):
         for target in routes.targets(source):
-            there, state = tables.sinks.get(target.table), tables.sink_state(target.table)
-            if not (there is None or state.merged or fits_exactly(with_shard(schema, target), state.shadow or there)):
+            existing, state = tables.sinks.get(target.table), tables.sink_state(target.table)
+            if not (
+                existing is None or state.merged or fits_exactly(with_shard(schema, target), state.shadow or existing)
+            ):
                 yield on.RowsUnfit(source, target)
 
 

@@ -95,9 +95,9 @@ def _truncate(step: Step) -> None:
 
 def _empty(step: Step) -> None:
     if isinstance(step.event, on.RouteAdded):
-        there = step.sink_schema
-        assert there is not None, "the sink table is there"
-        step.sinks.plan(CreateTable(step.table, there))  # the table was not maintained meanwhile
+        existing = step.sink_schema
+        assert existing is not None, "the sink table is there"
+        step.sinks.plan(CreateTable(step.table, existing))  # the table was not maintained meanwhile
     by_source = isinstance(step.event, on.TableTruncated | on.TableDropped)
     step.sinks.plan(TruncateTable(step.table, copied=not by_source))
 

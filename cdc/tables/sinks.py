@@ -69,11 +69,11 @@ def with_shard(schema: TableSchema, target: Target) -> TableSchema:
     if find(schema, name) is not None:
         reason = f"the source table has a column {name} already, which shard-column would add"
         raise ChangeRefused(reason, where=str(target.table), hint="choose another name for shard-column")
-    place = max((schema.names.index(part) + 1 for part in schema.primary_key), default=0)
+    index = max((schema.names.index(part) + 1 for part in schema.primary_key), default=0)
     column = Column(name, _SHARD_TYPE, nullable=False)
     return replace(
         schema,
-        columns=(*schema.columns[:place], column, *schema.columns[place:]),
+        columns=(*schema.columns[:index], column, *schema.columns[index:]),
         primary_key=(*schema.primary_key, name) if schema.primary_key else (),
     )
 
@@ -82,11 +82,15 @@ def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[Add
     """Yield the changes that turn a schema into the one it was merged into."""
     before = ""
     for column in new.columns:
-        there = find(old, column.name)
-        if there is None:
+        existing = find(old, column.name)
+        if existing is None:
             yield AddColumn(table, column, Position(after=before) if before else Position(first=True))
-        elif (there.type, there.nullable, there.source_type) != (column.type, column.nullable, column.source_type):
-            yield AlterColumnType(table, column, there)
+        elif (existing.type, existing.nullable, existing.source_type) != (
+            column.type,
+            column.nullable,
+            column.source_type,
+        ):
+            yield AlterColumnType(table, column, existing)
         before = column.name
 
 
@@ -172,8 +176,8 @@ class SinkMap:
 
         Raises ChangeRefused if the source table does not fit into an existing table.
         """
-        table, schema, there = new.table, new.schema, self.schemas.get(new.table)
-        if there is None:
+        table, schema, existing = new.table, new.schema, self.schemas.get(new.table)
+        if existing is None:
             if self.policy.allows(new):
                 self._created[table] = len(self._planned)
                 self.plan(new)
@@ -184,16 +188,16 @@ class SinkMap:
             return
         self.check_key(table, schema, source, members)
         alone = not self.state(table).merged
-        if alone and self._grows(there, schema):
-            self.plan(replace(new, schema=self._widened(table, there, schema)))
-        elif alone and merge_schemas(there, schema) == there:
-            self.plan(replace(new, schema=there))
+        if alone and self._grows(existing, schema):
+            self.plan(replace(new, schema=self._widened(table, existing, schema)))
+        elif alone and merge_schemas(existing, schema) == existing:
+            self.plan(replace(new, schema=existing))
         else:
             self.widen(table, schema)
 
-    def _widened(self, table: TableId, there: TableSchema, schema: TableSchema) -> TableSchema:
+    def _widened(self, table: TableId, existing: TableSchema, schema: TableSchema) -> TableSchema:
         """Widen the columns of an existing table for the new schema; return that schema, widened for existing rows."""
-        for change in widening(table, there, merge_schemas(there, schema)):
+        for change in widening(table, existing, merge_schemas(existing, schema)):
             if isinstance(change, AlterColumnType) and find(schema, change.column.name) is not None:
                 self.behave(replace(change, keeps=True), schema)
         known = self.schemas[table]
@@ -203,21 +207,23 @@ class SinkMap:
         ]
         return replace(schema, columns=tuple(columns))
 
-    def _grows(self, there: TableSchema, schema: TableSchema) -> bool:
+    def _grows(self, existing: TableSchema, schema: TableSchema) -> bool:
         """Whether CreateTable may be repeated for a table: the schema has all of its columns, and perhaps more."""
-        wider = {*there.names} < {*schema.names}
+        wider = {*existing.names} < {*schema.names}
         return (
             self.policy.behavior in _MIRRORS
-            and {*there.names} <= {*schema.names}
+            and {*existing.names} <= {*schema.names}
             and (self.policy.adds_columns or not wider)
         )
 
     def check_key(self, table: TableId, schema: TableSchema, source: TableId, members: Collection[TableId]) -> None:
         """Raise ChangeRefused if the key of a source table differs from the table's: rows could collide."""
-        there = self.schemas[table]
-        if same_key(there, schema):
+        existing = self.schemas[table]
+        if same_key(existing, schema):
             return
-        ours, theirs = (f"({', '.join(key)})" if key else "no key" for key in (schema.primary_key, there.primary_key))
+        ours, theirs = (
+            f"({', '.join(key)})" if key else "no key" for key in (schema.primary_key, existing.primary_key)
+        )
         other = min((each for each in members if each != source), default=None)
         whose = f", as {other} has" if other is not None else ""
         raise ChangeRefused(
@@ -232,16 +238,16 @@ class SinkMap:
         `copied` is the column whose values are read again by a snapshot; `added` is the column added in the source,
         the only one whose default applies to existing rows.
         """
-        there = self.schemas[table]
-        new = without_defaults(merge_schemas(there, source), there, added)
+        existing = self.schemas[table]
+        new = without_defaults(merge_schemas(existing, source), existing, added)
         if table in self._created:
-            place = self._created[table]
-            created = self._planned[place]
+            index = self._created[table]
+            created = self._planned[index]
             assert isinstance(created, CreateTable), "it is noted where it was created"
-            self._planned[place] = replace(created, schema=new)
+            self._planned[index] = replace(created, schema=new)
             self.schemas[table] = new
             return
-        for change in widening(table, there, new):
+        for change in widening(table, existing, new):
             if isinstance(change, AlterColumnType):
                 change = replace(change, copied=change.column.name.casefold() == copied.casefold(), keeps=True)
             self.behave(change, new)
@@ -287,11 +293,11 @@ class SinkMap:
 
     def _without_shadow_operations(self, table: TableId) -> None:
         """Remove a planned creation or drop of the shadow table that became unnecessary within the batch."""
-        for place in reversed(range(len(self._planned))):
-            planned = self._planned[place]
+        for index in reversed(range(len(self._planned))):
+            planned = self._planned[index]
             if planned is not None and planned.table == table:
                 if isinstance(planned, _OF_WHOLE_TABLES):
                     return
                 if isinstance(planned, CreateShadow | DropShadow):
-                    self._planned[place] = None
+                    self._planned[index] = None
                     return

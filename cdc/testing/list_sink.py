@@ -109,7 +109,7 @@ class ListSink(Sink):
         """Apply an image: an insert of an existing key replaces the row; a delete of a missing row does nothing."""
         rows, own = self._rows[table], self._schemas[table].primary_key
         key = own or tuple(row)
-        at = next((index for index, there in enumerate(rows) if _same_key(there, row, key)), None)
+        at = next((index for index, existing in enumerate(rows) if _same_key(existing, row, key)), None)
         if at is not None and (own or symbol in ("-U", "-D")):
             del rows[at]
         if symbol in ("+I", "+U"):
@@ -124,44 +124,44 @@ class ListSink(Sink):
 
     def _check(self, table: TableId, rows: TableSchema) -> None:
         """Raise SinkError for rows that do not fit the table."""
-        there = self._schemas.get(table)
-        if there is None:
+        existing = self._schemas.get(table)
+        if existing is None:
             raise SinkError("the table does not exist", where=str(table))
-        if unknown := [name for name in rows.names if find(there, name) is None]:
+        if unknown := [name for name in rows.names if find(existing, name) is None]:
             raise SinkError(f"the table has no column {', '.join(unknown)}", where=str(table))
-        if not same_key(there, rows):
-            raise SinkError(f"the table has the key {there.primary_key}, rows {rows.primary_key}", where=str(table))
+        if not same_key(existing, rows):
+            raise SinkError(f"the table has the key {existing.primary_key}, rows {rows.primary_key}", where=str(table))
 
     def _apply(self, change: SchemaChange) -> None:
-        rows, there = self._rows.get(change.table), self._schemas.get(change.table)
+        rows, existing = self._rows.get(change.table), self._schemas.get(change.table)
         match change:
-            case CreateTable(table=table, schema=schema) if there and there.primary_key != schema.primary_key:
-                raise ChangeRefused(f"the table is there, with the key {there.primary_key}", where=str(table))
-            case CreateTable(table=table, schema=schema) if there is None:
+            case CreateTable(table=table, schema=schema) if existing and existing.primary_key != schema.primary_key:
+                raise ChangeRefused(f"the table is there, with the key {existing.primary_key}", where=str(table))
+            case CreateTable(table=table, schema=schema) if existing is None:
                 self._set_table(table, schema, [])
             case DropShadow(table=table):
                 self._drop(shadow_of(table))
-            case _ if rows is None or there is None:
+            case _ if rows is None or existing is None:
                 raise ChangeRefused("the table does not exist", where=str(change.table))
             case CreateTable(table=table, schema=schema):
-                merged = merge_schemas(there, schema)
+                merged = merge_schemas(existing, schema)
                 self._set_table(table, merged, [dict.fromkeys(merged.names) | row for row in rows])
             case CreateShadow(table=table, schema=schema):
-                self._set_table(shadow_of(table), schema or there, [])
+                self._set_table(shadow_of(table), schema or existing, [])
             case SwapShadow(table=table):
                 self._set_table(table, self._schemas.pop(shadow_of(table)), self._rows.pop(shadow_of(table)))
             case RenameTable(table=table, new_table=new_table):
                 self._drop(shadow_of(table))
                 self._drop(table)
-                self._set_table(new_table, there, rows)
+                self._set_table(new_table, existing, rows)
             case DropTable(table=table):
                 self._drop(shadow_of(table))
                 self._drop(table)
             case TruncateTable(table=table):
                 self._drop(shadow_of(table))
                 rows.clear()
-            case _ if not _shows(there, change):
-                after = apply_change(there, change)
+            case _ if not _shows(existing, change):
+                after = apply_change(existing, change)
                 assert after is not None, "only DropTable leads to no table"
                 self._set_table(change.table, after, [_changed(row, change) for row in rows])
 
@@ -173,15 +173,15 @@ class ListSink(Sink):
         self._rows.pop(table, None)
 
 
-def _shows(there: TableSchema, change: SchemaChange) -> bool:
+def _shows(existing: TableSchema, change: SchemaChange) -> bool:
     """Whether the table's columns show that the change was applied, for a repeated batch with other changes."""
     match change:
         case AddColumn(column=column):
-            return find(there, column.name) is not None
+            return find(existing, column.name) is not None
         case DropColumn(name=name):
-            return find(there, name) is None
+            return find(existing, name) is None
         case RenameColumn(old_name=old_name, new_name=new_name):
-            return find(there, old_name) is None and find(there, new_name) is not None
+            return find(existing, old_name) is None and find(existing, new_name) is not None
         case _:
             return False
 
@@ -190,8 +190,8 @@ def _unpickled(number: int) -> ListSink:
     return _ALL[number]
 
 
-def _same_key(there: Row, row: Row, names: tuple[str, ...]) -> bool:
-    return all(there[name] == row[name] for name in names)
+def _same_key(existing: Row, row: Row, names: tuple[str, ...]) -> bool:
+    return all(existing[name] == row[name] for name in names)
 
 
 def _changed(row: Row, change: SchemaChange) -> Row:

@@ -99,10 +99,10 @@ def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> SideVi
     for batch in rows(suspects.keys):
         keys, whole = hasher(batch)
         places = np.minimum(np.searchsorted(suspects.hashes, keys), count - 1)
-        mine = np.flatnonzero(suspects.hashes[places] == keys)
-        np.add.at(found.counts, places[mine], 1)
-        np.add.at(found.sums, places[mine], whole[mine])
-        for row in mine[places[mine] < show].tolist():
+        matching = np.flatnonzero(suspects.hashes[places] == keys)
+        np.add.at(found.counts, places[matching], 1)
+        np.add.at(found.sums, places[matching], whole[matching])
+        for row in matching[places[matching] < show].tolist():
             found.shown.setdefault(int(places[row]), batch.slice(row, 1))
     return found
 
@@ -121,17 +121,17 @@ def recheck(
         start = log.mark()
         before = look(source, suspects, hasher, 0)
         committed = log.committed(log.mark())
-        there = look(sink, suspects, hasher, show)
+        sink_view = look(sink, suspects, hasher, show)
         after = look(source, suspects, hasher, show)
-        equal = before.same(there) | after.same(there)
+        equal = before.same(sink_view) | after.same(sink_view)
         still = ~equal & before.same(after)
         if not committed:
-            return Verdicts(different & ~equal, ~equal & ~different, after, there, True)
+            return Verdicts(different & ~equal, ~equal & ~different, after, sink_view, True)
         quiet = bool(still.any()) and log.quiet(start, log.mark())
         strikes = np.where(still, np.where(quiet, STRIKES, strikes + 1), 0)
         different = strikes >= STRIKES
         left = ~equal & ~different
         if not left.any() or not pauses.pause("rows are being written to"):
-            return Verdicts(different, left, after, there, False)
+            return Verdicts(different, left, after, sink_view, False)
         keep = ~equal
         suspects, strikes, different = suspects.only(keep), strikes[keep], different[keep]

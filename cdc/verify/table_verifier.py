@@ -145,10 +145,10 @@ class TableVerifier:
         kept = stored.as_stored(empty).schema
         for routed in pair.routed:
             source, keys = self._sources[routed.table], self._now.keys(routed.table)
-            mine = keys_in_source(pair, routed, keys, self._middle.rules, source) and all(
+            matching = keys_in_source(pair, routed, keys, self._middle.rules, source) and all(
                 _keeps_key_values(kept.field(name).type, arrow_schema(source).field(name).type) for name in keys
             )
-            yield Feed(routed.table, routed.target, keys if mine else ())
+            yield Feed(routed.table, routed.target, keys if matching else ())
 
     def _report(self, pair: Pair, compared: Compared, names: tuple[str, tuple[str, ...]]) -> TableReport:
         verdicts = compared.verdicts
@@ -187,11 +187,11 @@ def _place(offset: dict[str, object]) -> str:
 
 def kinds(verdicts: Verdicts, *, keyed: bool) -> dict[DifferenceKind, int]:
     """Count differing rows by kind. Without a key, a row counts as often as one side has it more than the other."""
-    here, there = verdicts.source.counts, verdicts.sink.counts
+    in_source, in_sink = verdicts.source.counts, verdicts.sink.counts
     different = verdicts.different
-    more = np.abs(here - there)
-    missing = different & ((there == 0) if keyed else (here > there))
-    extra = different & ((here == 0) if keyed else (there > here))
+    more = np.abs(in_source - in_sink)
+    missing = different & ((in_sink == 0) if keyed else (in_source > in_sink))
+    extra = different & ((in_source == 0) if keyed else (in_sink > in_source))
     other = different & ~missing & ~extra
     return {
         DifferenceKind.MISSING: int(more[missing].sum()),
@@ -204,36 +204,39 @@ def shown_rows(
     verdicts: Verdicts, columns: Sequence[str], key: Sequence[str], masked: Collection[str], *, most: int, values: bool
 ) -> Iterator[RowReport]:
     """Yield the first differing rows. `values`: with the values of both sides, except those of `masked` columns."""
-    for place in np.flatnonzero(verdicts.different)[:most].tolist():
-        here, there = verdicts.source.shown.get(place), verdicts.sink.shown.get(place)
-        one = here if here is not None else there
-        if one is None:  # its row was not kept
+    for suspect in np.flatnonzero(verdicts.different)[:most].tolist():
+        in_source, in_sink = verdicts.source.shown.get(suspect), verdicts.sink.shown.get(suspect)
+        row = in_source if in_source is not None else in_sink
+        if row is None:  # its row was not kept
             continue
         names = key or (columns if values else ())
-        texts = {name: _text(one.column(name)[0], name in masked) for name in names}
-        kind = (
-            DifferenceKind.MISSING if there is None else DifferenceKind.EXTRA if here is None else DifferenceKind.OTHER
-        )
-        if not key:
-            kind = (
-                DifferenceKind.MISSING
-                if verdicts.source.counts[place] > verdicts.sink.counts[place]
-                else DifferenceKind.EXTRA
-            )
+        texts = {name: _text(row.column(name)[0], name in masked) for name in names}
         found: dict[str, tuple[str, str]] = {}
-        if here is not None and there is not None:
-            found = {name: _both(here, there, name, name in masked, values) for name in _unequal(here, there)}
-        yield RowReport(kind, texts, found)
+        if in_source is not None and in_sink is not None:
+            unequal = _unequal(in_source, in_sink)
+            found = {name: _both(in_source, in_sink, name, name in masked, values) for name in unequal}
+        yield RowReport(_kind(verdicts, suspect, keyed=bool(key)), texts, found)
 
 
-def _unequal(here: pa.RecordBatch, there: pa.RecordBatch) -> list[str]:
-    return [name for name in here.schema.names if not here.column(name)[0].equals(there.column(name)[0])]
+def _kind(verdicts: Verdicts, suspect: int, *, keyed: bool) -> DifferenceKind:
+    """The kind of one difference whose row is shown."""
+    source, sink = verdicts.source, verdicts.sink
+    if not keyed:
+        more_in_source = source.counts[suspect] > sink.counts[suspect]
+        return DifferenceKind.MISSING if more_in_source else DifferenceKind.EXTRA
+    if suspect not in sink.shown:
+        return DifferenceKind.MISSING
+    return DifferenceKind.OTHER if suspect in source.shown else DifferenceKind.EXTRA
 
 
-def _both(here: pa.RecordBatch, there: pa.RecordBatch, name: str, masked: bool, values: bool) -> tuple[str, str]:
+def _unequal(in_source: pa.RecordBatch, in_sink: pa.RecordBatch) -> list[str]:
+    return [name for name in in_source.schema.names if not in_source.column(name)[0].equals(in_sink.column(name)[0])]
+
+
+def _both(in_source: pa.RecordBatch, in_sink: pa.RecordBatch, name: str, masked: bool, values: bool) -> tuple[str, str]:
     if not values:
         return "", ""
-    return _text(here.column(name)[0], masked), _text(there.column(name)[0], masked)
+    return _text(in_source.column(name)[0], masked), _text(in_sink.column(name)[0], masked)
 
 
 def _text(value: Any, masked: bool) -> str:
