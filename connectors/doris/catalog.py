@@ -1,7 +1,7 @@
-"""Tables in the server, with their columns and models.
+"""Read the tables of the server: their columns, and which model each has.
 
-Columns come from SHOW FULL COLUMNS, as `information_schema` lacks defaults and tells LARGEINT and JSON only in some
-versions; the model (UNIQUE, DUPLICATE, AGGREGATE) and the properties from SHOW CREATE TABLE.
+Columns come from SHOW FULL COLUMNS, because `information_schema` lacks defaults and shows LARGEINT and JSON only in
+some versions. The model (UNIQUE, DUPLICATE, AGGREGATE) and the properties come from SHOW CREATE TABLE.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _NAME = re.compile(r"`((?:[^`]|``)*)`")
 
 @dataclass(frozen=True)
 class DorisTable(ActualTable[SqlType]):
-    """A table that exists.
+    """A table that exists in Doris.
 
     Attributes:
         model: UNIQUE, DUPLICATE or AGGREGATE; only a UNIQUE table has a key.
-        sorted_by: the columns of that model's key; of a DUPLICATE table they only sort.
-        distribution: the columns that say where a row is, which cannot be altered; empty when it is random.
-        sequence: the column that decides which of two rows is newer, empty when it is the order of loads.
+        sorted_by: the columns of the model's key; in a DUPLICATE table they only sort the rows.
+        distribution: the columns by which rows are distributed, which cannot be altered; empty for a random
+            distribution.
+        sequence: the column that decides which of two rows is newer; empty when the order of the loads decides.
     """
 
     model: str = DUPLICATE
@@ -42,7 +43,7 @@ class DorisTable(ActualTable[SqlType]):
     sequence: str = ""
 
     def target(self, longest_string: int) -> TargetTable:
-        """The limits for rows; columns of types that cannot be loaded are left out."""
+        """The limits that rows must keep; columns of types that cannot be loaded are left out."""
         found = []
         for column in self.columns:
             sized = SqlType("STRING", longest_string) if column.type.name == TargetKind.STRING else column.type
@@ -54,11 +55,11 @@ class DorisTable(ActualTable[SqlType]):
 
 
 def read_table(session: SqlSession, table: TableId, comment: str = "") -> DorisTable:
-    """Read one table that exists. Raises Refused when it does not, SinkUnavailable."""
+    """Read one table. Raises Refused when it does not exist, SinkUnavailable."""
     name = quoted(table.database, table.table)
     columns = tuple(_column(record) for record in session.records(f"SHOW FULL COLUMNS FROM {name}"))
     created = str(session.rows(f"SHOW CREATE TABLE {name}")[0][1])
-    # What follows the columns: their comments may hold anything.
+    # Only search the text after the columns: the comments of columns may contain anything.
     rest = created[max(created.rfind("\n) ENGINE"), 0) :]
     model, hashed, sequence = _MODEL.search(rest), _HASHED.search(rest), _SEQUENCE.search(rest)
     sorted_by = _names(model[2]) if model else ()
@@ -66,7 +67,7 @@ def read_table(session: SqlSession, table: TableId, comment: str = "") -> DorisT
         table,
         columns,
         sorted_by if model and model[1] == UNIQUE else (),
-        # A table without a comment shows the engine's name in older versions.
+        # In older versions, a table without a comment shows the engine's name instead.
         "" if comment == "OLAP" else comment,
         model[1] if model else DUPLICATE,
         sorted_by,
@@ -85,7 +86,7 @@ def _column(record: dict[str, Any]) -> ActualColumn[SqlType]:
         str(record["Field"]),
         read_type(str(record["Type"])),
         nullable=str(record["Null"]).strip().lower() in ("yes", "true", "1"),
-        # A column without a default shows as a default of NULL; some versions print the word.
+        # A column without a default is shown with a default of NULL, which some versions print as the word.
         default=None if default is None or str(default) in ("NULL", "null", "\\N") else str(default),
         comment=str(record.get("Comment") or ""),
     )

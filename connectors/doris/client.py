@@ -1,4 +1,4 @@
-"""Doris' HTTP interface: loads, commits, states of labels. Driver and executors; picklable."""
+"""Doris's HTTP interface: loads, commits, and the state of labels. Used in driver and executors; picklable."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from connectors.shared.streamload.pack import Packing
 
 @dataclass(frozen=True, slots=True)
 class DorisClient:
-    """One cluster; every call is tried once. Errors as in `connectors.shared.streamload.http` and in `replies`.
+    """Client of one cluster; every call is tried once.
+
+    The errors are those of `connectors.shared.streamload.http` and of `replies`.
 
     Attributes:
-        ask_backends: loads go straight to the back ends that a front end lists.
+        ask_backends: whether loads go straight to the back ends that a front end lists.
     """
 
     http: HttpClient
     ask_backends: bool = False
 
     def load(self, table: TableId, headers: Mapping[str, str], packing: Packing = "") -> Upload:
-        """Begin a stream load; the rows are written to what is returned."""
+        """Begin a stream load, and return the upload that the rows are written to."""
         path = f"/api/{quote(table.database, safe='')}/{quote(table.table, safe='')}/_stream_load"
         return self._loading().upload(path, headers, packing)
 
@@ -46,15 +48,16 @@ class DorisClient:
         return self._finish(database, {"txn_id": str(txn), "txn_operation": "abort"})
 
     def state(self, database: str, label: str) -> TransactionState:
-        """The state of a label's newest transaction."""
+        """The state of the newest transaction that has the label."""
         path = f"/api/{quote(database, safe='')}/get_load_state?{urlencode({'label': label})}"
         return state_reply(self.http.request("GET", path, repeatable=True))
 
     def transaction_of(self, table: TableId, label: str) -> int | None:
-        """The id of the transaction that has the label, None when the label is free.
+        """The id of the transaction that has the label; None when the label is free.
 
-        A load that is begun under the label is refused with the id before a row is read. That is so in every version
-        and for every account that may load; SHOW TRANSACTION takes other privileges and other words in each.
+        It begins a load under the label: Doris refuses that before reading a row, and the refusal has the id. This
+        works in every version and for every account that may load, whereas the syntax and the privileges of SHOW
+        TRANSACTION differ between versions.
         """
         upload = self.load(table, {"label": label, "two_phase_commit": "true", "format": "csv"})
         if upload.early is None:
@@ -66,7 +69,7 @@ class DorisClient:
         return reply.txn if reply.txn > 0 else None
 
     def error_lines(self, url: str) -> str:
-        """The first reasons at a load's ErrorURL, which needs no login; empty when it cannot be read."""
+        """The first lines of a load's ErrorURL, which needs no login; empty when it cannot be read."""
         return self.http.fetch(url)
 
     def _finish(self, database: str, headers: Mapping[str, str]) -> TxnReply:
@@ -74,7 +77,7 @@ class DorisClient:
         return txn_reply(self.http.request("PUT", path, headers))
 
     def _loading(self) -> HttpClient:
-        """The server that takes loads."""
+        """The client of the server that takes the next load."""
         if not self.ask_backends:
             return self.http
         servers = self.http.servers

@@ -1,8 +1,9 @@
-"""Doris' dialect: tables, what is done in place, statements. Pure, nothing is executed here.
+"""Doris's dialect: its tables, its statements, and the changes that it makes in place. Pure: nothing is executed.
 
-What Doris cannot do in place is done by a copy of the table that takes its place: another key, types that MODIFY
-refuses. All columns are nullable, keys too: a zero date of a NOT NULL column arrives as NULL. Defaults are for the rows
-that are there when a column is added; rows come whole from the source, so later changes of a default are left out.
+Changes that Doris cannot make in place (another key, types that MODIFY refuses) are made in a copy of the table, which
+then replaces it. All columns are nullable, key columns included: a zero date of a NOT NULL column arrives as NULL.
+Defaults only fill existing rows when a column is added. Rows come complete from the source, so later changes of a
+default are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from connectors.shared.streamload.table_dialect import TableDialect
 
 OWN_PROPERTIES = {
     UNIQUE: {"enable_unique_key_merge_on_write": "true", "light_schema_change": "true"},
-    # Without a key of its own a DUPLICATE table would be sorted by its first columns, and those could not be dropped.
+    # Otherwise Doris would sort a DUPLICATE table by its first columns, and those could not be dropped.
     DUPLICATE: {"enable_duplicate_without_keys_by_default": "true", "light_schema_change": "true"},
 }
 _RESERVED = "__doris_"
@@ -31,7 +32,7 @@ _RESERVED = "__doris_"
 
 @dataclass(frozen=True)
 class DorisDialect(TableDialect):
-    """The options about tables: properties of new ones, the time zone of instants."""
+    """The dialect, with the options about tables: properties of new ones, and the time zone of instants."""
 
     properties: Mapping[str, str]
     zone: str = "UTC"
@@ -43,16 +44,16 @@ class DorisDialect(TableDialect):
     native_bytes = False
 
     def with_options(self, change: CreateTable) -> DorisDialect:
-        """The options as further properties, which win."""
+        """The dialect with the change's options as further properties, which take precedence."""
         return replace(self, properties={**self.properties, **dict(change.options)})
 
     def copy_of(self, table: TableId) -> TableId:
-        """Short enough for any table."""
+        """The name of the shadow table, short enough for every table."""
         digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
         return TableId(table.database, f"cdc_rebuild_{digest}")
 
     def check_column(self, table: TableId, name: str) -> None:
-        """Names of hidden columns."""
+        """Refuse the names of Doris's hidden columns."""
         super().check_column(table, name)
         if name.casefold().startswith(_RESERVED):
             reason = f"column {name}: names that start with __DORIS_ are Doris' own"
@@ -61,30 +62,30 @@ class DorisDialect(TableDialect):
     # types
 
     def column_type(self, data_type: DataType, *, key: bool) -> SqlType:
-        """The type that keeps every value."""
+        """The Doris type that keeps every value of the column."""
         return column_type(data_type, key=key)
 
     def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
-        """Every value unchanged; too long texts are found value by value."""
+        """Whether the column takes every value unchanged; texts that are too long are found value by value."""
         return holds(actual, data_type, key=key)
 
     def data_type(self, actual: SqlType) -> DataType:
-        """The nearest type of the engine."""
+        """The nearest type of this tool."""
         return data_type(actual)
 
     def modifies_in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
-        """True for changes that MODIFY COLUMN makes, of columns that do not say where a row is."""
+        """Whether MODIFY COLUMN makes the change; it never does for columns that rows are distributed by."""
         return _modifies(column.type, new) and not self.is_fixed(table, column.name)
 
     def altered_type(self, old: SqlType, new: SqlType) -> SqlType:
-        """MODIFY COLUMN from a number to text wants room for any number, however few the source's text may have."""
+        """The new type: MODIFY COLUMN from a number to text needs room for the longest number of the old type."""
         number = old.name in (*WHOLE, "DECIMAL")
         return (
             SqlType("VARCHAR", text_width(old)) if number and new.is_text and new.max_bytes < text_width(old) else new
         )
 
     def casts_exactly(self, old: SqlType, new: SqlType) -> bool:
-        """Where CAST keeps every value that the source's column can have after the change."""
+        """Whether CAST keeps every value that the source's column can have after the change."""
         if old == new or _modifies(old, new):
             return True
         if old.name in (*WHOLE, "BOOLEAN"):
@@ -92,20 +93,20 @@ class DorisDialect(TableDialect):
         return old.is_text and new.is_text
 
     def is_fixed(self, table: ActualTable[SqlType], name: str) -> bool:
-        """Keys and what rows are distributed by."""
+        """Whether the column cannot be altered: key columns, and those that rows are distributed by."""
         distribution = table.distribution if isinstance(table, DorisTable) else ()
         return any(same(part, name) for part in (*table.key, *distribution))
 
     # tables
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
-        """Nullable; with its default, where that is a constant of the type."""
+        """The column, nullable, with its default where that is a constant of the type."""
         new = column_type(column.type, key=key)
         default = None if key else default_text(column, new, self.zone)
         return ActualColumn(column.name, new, True, default, column.comment)
 
     def with_key(self, table: ActualTable[SqlType], key: tuple[str, ...]) -> DorisTable:
-        """A new table of that key: UNIQUE, or DUPLICATE in no order."""
+        """A new table with that key: UNIQUE, or DUPLICATE and unsorted when the key is empty."""
         columns = {
             column.name: replace(column, type=_key_type(column.type)) if column.name in key else column
             for column in table.columns
@@ -115,7 +116,7 @@ class DorisDialect(TableDialect):
         return DorisTable(table.id, ordered, key, table.comment, model, sorted_by=key, distribution=key)
 
     def renamed_column(self, table: ActualTable[SqlType], old_name: str, new_name: str) -> ActualTable[SqlType]:
-        """The table with the new name, also where rows are sorted and distributed by it."""
+        """The table with the column renamed, also among the columns that sort and distribute the rows."""
         if not isinstance(table, DorisTable):
             return table
         sorted_by, hashed = (
@@ -127,7 +128,7 @@ class DorisDialect(TableDialect):
     # statements
 
     def create_table(self, table: ActualTable[SqlType]) -> Sequence[str]:
-        """UNIQUE KEY, merge on write, when the table has a key. Properties of the options win over ours."""
+        """CREATE TABLE: UNIQUE KEY with merge on write when there is a key. The options' properties win over ours."""
         columns = ", ".join(_definition(column) for column in table.columns)
         parts = [f"CREATE TABLE {self.table_name(table.id)} ({columns})"]
         key = ", ".join(quoted(name) for name in table.key)
@@ -141,47 +142,50 @@ class DorisDialect(TableDialect):
         return [f"{' '.join(parts)} PROPERTIES ({listed})"]
 
     def _fitting(self, *, keyed: bool) -> dict[str, str]:
-        """The options' properties that tables of the model take; Doris refuses a table for one of the other's."""
+        """The options' properties that fit the model; Doris refuses a table with a property of the other model."""
         others = KEYLESS_PROPERTIES if keyed else KEYED_PROPERTIES
         return {name: value for name, value in self.properties.items() if not name.strip().lower().startswith(others)}
 
     def drop_copy(self, copy: TableId) -> str:
-        """Not into the recycle bin."""
+        """DROP TABLE that bypasses the recycle bin."""
         return f"{self.drop_table(copy)} FORCE"
 
     def comment_table(self, table: ActualTable[SqlType], comment: str) -> str:
-        """Another comment."""
+        """ALTER TABLE that sets the comment."""
         return f"ALTER TABLE {self.table_name(table.id)} MODIFY COMMENT {text_literal(comment)}"
 
     def add_column(
         self, table: ActualTable[SqlType], column: ActualColumn[SqlType], after: str | None
     ) -> Sequence[str]:
-        """After another one, or last."""
+        """ADD COLUMN, after another column or last."""
         place = f" AFTER {quoted(after)}" if after is not None else ""
         return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {_definition(column)}{place}"]
 
     def modify_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], value: str) -> str:
-        """The whole definition: default, nullability and KEY have to be repeated as they are."""
+        """MODIFY COLUMN with the whole definition: default, nullability and KEY have to be repeated as they are."""
         key = isinstance(table, DorisTable) and any(same(part, column.name) for part in table.sorted_by)
         return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {_definition(column, key=key)}"
 
     def comment_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType]) -> str:
-        """The comment alone, which rewrites nothing."""
+        """MODIFY COLUMN with the comment alone, which rewrites no data."""
         named = f"{quoted(column.name)} COMMENT {text_literal(column.comment)}"
         return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {named}"
 
     def rename_column(self, table: TableId, old_name: str, new_name: str) -> str:
-        """Without TO."""
+        """RENAME COLUMN, which Doris writes without TO."""
         return f"ALTER TABLE {self.table_name(table)} RENAME COLUMN {quoted(old_name)} {quoted(new_name)}"
 
     def swap_shadow(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
-        """In one step; the old table is dropped with it."""
+        """REPLACE the table by its copy in one step, which also drops the old table."""
         replaced = f"REPLACE WITH TABLE {quoted(copy.table)} PROPERTIES ('swap' = 'false')"
         return [f"ALTER TABLE {self.table_name(table.id)} {replaced}"]
 
 
 def _modifies(old: SqlType, new: SqlType) -> bool:
-    """Whether MODIFY COLUMN makes the change and keeps every value (ColumnType's matrix, SchemaChangeHandler)."""
+    """Whether MODIFY COLUMN makes the change and keeps every value.
+
+    See the matrix in Doris's `ColumnType`, and its `SchemaChangeHandler`.
+    """
     if old.name in WHOLE and new.name in WHOLE:
         return WHOLE.index(new.name) > WHOLE.index(old.name)
     if old.name in WHOLE:
@@ -203,18 +207,18 @@ def _key_type(actual: SqlType) -> SqlType:
 
 
 def _constant(text: str) -> str:
-    """A constant of DEFAULT. A quote in it is not escaped, as newer releases would keep the backslash."""
+    """The constant of a DEFAULT. A quote in it is not escaped, because newer releases would keep the backslash."""
     return f'"{text}"' if "'" in text and is_plain(text) else text_literal(text)
 
 
 def _definition(column: ActualColumn[SqlType], *, key: bool = False) -> str:
-    """A column as CREATE, ADD and MODIFY write it; with `key`, the word KEY that MODIFY of a key column needs."""
+    """A column as in CREATE, ADD and MODIFY; `key` adds the word KEY, which MODIFY of a key column needs."""
     text = f"{quoted(column.name)} {column.type}"
     if key:
         text += " KEY"
     text += " NULL" if column.nullable else " NOT NULL"
     if column.default is not None:
-        # The words of the current time are no text.
+        # CURRENT_TIMESTAMP is an expression, so it gets no quotes.
         now = column.type.name == "DATETIME" and column.default.upper().startswith("CURRENT_TIMESTAMP")
         text += f" DEFAULT {column.default if now else _constant(column.default)}"
     if column.comment:

@@ -1,6 +1,6 @@
-"""One load of one table in one task: a stream load from its first row until it is prepared. Executor.
+"""One load of one table in one task: a stream load, from its first row until it is prepared. Runs in executors.
 
-Doris answers with the number of rows it loaded; anything but the number that was sent fails the load.
+Doris answers with the number of rows that it loaded. Any number but that of the rows sent makes the load fail.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoadRules:
-    """The options about loads. `two_phase`: prepared and committed; otherwise committed at once."""
+    """The options about loads. With `two_phase` a load is prepared and committed later, otherwise committed at once."""
 
     headers: Mapping[str, str]
     two_phase: bool = True
@@ -51,11 +51,11 @@ class Loader:
     rules: LoadRules
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> DorisLoad:
-        """The load of part number `part` of a table. Raises SinkError."""
+        """Begin the load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         encoder = FlushEncoder(first.schema, target, DORIS, self.rows)
         labels = self.labels.choices(task, first.table, part)
-        name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent
+        name = self.labels.label(task.batch, first.table, task.partition, part)  # the same for every generation
         dead_letters = DeadLetters(self.rules.dead_letters or "", f"{folder_of(first.table)}/{name}", task.attempt)
         return DorisLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
@@ -72,14 +72,14 @@ class DorisLoad(TableLoad[Upload]):
         encoder: FlushEncoder,
         dead_letters: DeadLetters,
     ) -> None:
-        """`labels`: those to try, in order; a further one is for rows that may be loaded once more."""
+        """`labels` are tried in order: those after the first are for rows that may be loaded a second time."""
         super().__init__(table, "", encoder, dead_letters, loader.transactions.retry)
         self._loader, self._labels, self._upserts = loader, labels, upserts
-        # A load that is cancelled waits no more.
+        # A load that is cancelled stops waiting.
         self._transactions = Transactions(loader.transactions.client, self._retry)
 
     def _open(self, encoded: EncodedFlush) -> Upload:
-        """Begin the request whose body the rows are, with a label that is free."""
+        """Begin the request with a free label; the rows become its body."""
         for label in self._labels:
             upload = self._begin(label, encoded)
             if upload is not None:
@@ -89,7 +89,7 @@ class DorisLoad(TableLoad[Upload]):
         raise SinkError(f"{MOST_LABELS} labels of this load are used up", where=self._where, hint=hint)
 
     def _begin(self, label: str, encoded: EncodedFlush) -> Upload | None:
-        """The begun load; None when the label is that of a committed one, whose rows may be loaded again."""
+        """Begin the load; None when a committed load has the label and its rows may be loaded again."""
         rules, transactions = self._loader.rules, self._transactions
         phases = {"two_phase_commit": "true"} if rules.two_phase else {}
         headers = {**rules.headers, **STRICT, **phases, **encoded.headers, "label": label}
@@ -107,7 +107,11 @@ class DorisLoad(TableLoad[Upload]):
         raise SinkUnavailable("the label of this load does not become free", where=f"{self._table}, label {label}")
 
     def _may_repeat(self, label: str) -> None:
-        """A load of this label is committed: its batch was carried out before, and its decision is not there."""
+        """Decide whether to load again the rows of a label that is committed already.
+
+        The batch was carried out before, but the state directory does not have its decision. Raises SinkError where
+        loading again would duplicate rows.
+        """
         if not self._upserts and self._loader.rules.two_phase:
             raise SinkError(
                 "Doris has committed rows of this very load: the state directory is older than the tables",
@@ -146,7 +150,7 @@ class DorisLoad(TableLoad[Upload]):
         return Handle(self._label, reply.txn if two_phase else 0, self._rows, self._upserts)
 
     def _looked_up(self, error: CommitUnknown) -> Handle:
-        """The answer to a whole load was lost: ask for the state of its label."""
+        """The handle of a load that was sent whole but whose answer was lost: the state of its label tells."""
         transactions, two_phase = self._transactions, self._loader.rules.two_phase
         state = transactions.outcome(self._table.database, self._label)
         if state is TransactionState.PRECOMMITTED and two_phase:

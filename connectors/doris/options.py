@@ -1,4 +1,4 @@
-"""Options of the Doris sink; names are Flink CDC's where it has the option."""
+"""Options of the Doris sink; named as in Flink CDC where it has the same option."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _HARMFUL = {
     "enable_profile": "it slows every load down",
 }
 KEYED_PROPERTIES = ("enable_unique_key_merge_on_write", "enable_mow_light_delete", "function_column.")
-"""Beginnings of properties that only UNIQUE tables take."""
+"""How the names of properties begin that only UNIQUE tables take."""
 KEYLESS_PROPERTIES = ("enable_duplicate_without_keys_by_default",)
-"""And of those that only DUPLICATE tables take."""
+"""How the names of properties begin that only DUPLICATE tables take."""
 _PARTITIONS = "tables are created without partitions; to partition a table, create it yourself"
 
 
@@ -148,13 +148,13 @@ class DorisSinkOptions(LoadSinkOptions):
     )
 
     def problems(self) -> Iterator[Remark]:
-        """Options that contradict each other."""
+        """Report options that contradict each other."""
         yield from super().problems()
         if self.enable_2pc and self.delivery_guarantee == "at-least-once":
             yield Remark("sink.enable-2pc", "contradicts sink.delivery-guarantee: at-least-once", "remove one of them")
 
     def warnings(self) -> Iterator[Remark]:
-        """Settings that do not what they say."""
+        """Warn of settings that have no effect, or another one than their name says."""
         yield from super().warnings()
         if self.enable_2pc is False:
             yield Remark(

@@ -1,7 +1,7 @@
-"""Doris's answers to loads, to commits and about labels, taken apart. Pure.
+"""Parse Doris's answers to loads, to commits and to questions about labels. Pure.
 
-Every answer is HTTP 200; only the body tells. Messages are searched, never compared: releases put different words
-before them (`[CODE]`, `TStatus: errCode = 2, detailMessage = `).
+Every answer has HTTP status 200; only the body tells success from failure. Messages are searched for words, never
+compared as a whole: releases put different prefixes before them (`[CODE]`, `TStatus: errCode = 2, detailMessage = `).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TransactionState(StrEnum):
 
     @property
     def decided(self) -> bool:
-        """Whether the rows are in for good."""
+        """Whether the rows are committed for good."""
         return self in (TransactionState.COMMITTED, TransactionState.VISIBLE)
 
     @property
@@ -63,7 +63,7 @@ class LoadReply:
 
     @property
     def succeeded(self) -> bool:
-        """Publish Timeout is a success: the transaction is committed and becomes visible later."""
+        """Whether the load succeeded. Publish Timeout is a success: committed, and visible a little later."""
         return self.status in ("Success", "Publish Timeout")
 
     @property
@@ -73,15 +73,15 @@ class LoadReply:
 
 
 class ReplyVerdict(StrEnum):
-    """The meaning of an answer to a commit or abort of a transaction."""
+    """The meaning of Doris's answer to the commit or abort of a transaction."""
 
     DONE = "done"
-    """It is committed, by this request or an earlier one."""
+    """The request succeeded, or the transaction was committed before."""
     ABORTED = "aborted"
     NOT_FOUND = "not found"
     NOT_READY = "not ready"
     BUSY = "busy"
-    """Nothing happened, and it may be tried again."""
+    """Nothing happened; the request may be repeated."""
     REFUSED = "refused"
 
 
@@ -94,7 +94,7 @@ class TxnReply:
 
 
 def load_reply(answer: Answer) -> LoadReply:
-    """Take apart the answer to a load. Raises SinkError (access denied, no such table), SinkUnavailable."""
+    """Parse the answer to a load. Raises SinkError (access denied, no such table), SinkUnavailable."""
     body = _object(check_status(answer))
     if "Status" not in body:
         raise _front_end_error(body, answer.server)
@@ -113,7 +113,7 @@ def load_reply(answer: Answer) -> LoadReply:
 
 
 def txn_reply(answer: Answer) -> TxnReply:
-    """Take apart the answer to a commit or abort. Raises SinkError (access denied), SinkUnavailable."""
+    """Parse the answer to a commit or abort. Raises SinkError (access denied), SinkUnavailable."""
     body = _object(check_status(answer))
     if "status" not in body:
         raise _front_end_error(body, answer.server)
@@ -122,7 +122,7 @@ def txn_reply(answer: Answer) -> TxnReply:
 
 
 def state_reply(answer: Answer) -> TransactionState:
-    """Take apart the answer of `get_load_state`. Raises SinkError, SinkUnavailable."""
+    """Parse the answer of `get_load_state`. Raises SinkError, SinkUnavailable."""
     body = _object(check_status(answer))
     data = str(body.get("data", ""))
     if body.get("code") != 0 or data not in TransactionState.__members__:
@@ -131,7 +131,7 @@ def state_reply(answer: Answer) -> TransactionState:
 
 
 def backends_reply(answer: Answer) -> list[tuple[str, int]]:
-    """Host and HTTP port of the back ends that are alive (`/api/backends`). Raises SinkError, SinkUnavailable."""
+    """Hosts and HTTP ports of the live back ends (`/api/backends`). Raises SinkError, SinkUnavailable."""
     body = _object(check_status(answer))
     if body.get("code") != 0 or not isinstance(body.get("data"), dict):
         raise _front_end_error(body, answer.server)
@@ -140,7 +140,7 @@ def backends_reply(answer: Answer) -> list[tuple[str, int]]:
 
 
 def refusal(message: str, where: str) -> SinkError:
-    """The error for a load or statement that was refused with this message: with a hint, and whether to try again."""
+    """The error for a load or statement refused with this message: its hint, and whether trying again may help."""
     hints = {
         r"access denied|NOT_AUTHORIZED|denied": "grant LOAD on the table to the user: GRANT SELECT_PRIV, LOAD_PRIV, "
         "ALTER_PRIV, CREATE_PRIV, DROP_PRIV ON db.* TO user",
@@ -158,7 +158,7 @@ def refusal(message: str, where: str) -> SinkError:
 
 
 def one_line(message: str) -> str:
-    """A message of the server on one line, not too long."""
+    """The server's message on one line, shortened."""
     return " ".join(message.split())[:_SHOWN]
 
 
@@ -186,7 +186,7 @@ def _object(answer: Answer) -> dict[str, Any]:
 
 
 def _front_end_error(body: dict[str, Any], where: str) -> SinkError:
-    """An answer of the front end itself: `{"msg", "code", "data"}`, or `{"status": "FAILED", "msg"}`."""
+    """The error for an answer of the front end itself: `{"msg", "code", "data"}` or `{"status": "FAILED", "msg"}`."""
     text = one_line(f"{body.get('msg', '')} {body.get('data', '') or ''}")
     if body.get("code") in (401, 403) or "denied" in text.lower():
         hint = "check sink.username and sink.password, and that the user has LOAD on the database"

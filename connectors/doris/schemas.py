@@ -1,4 +1,4 @@
-"""Schema changes in Doris: the driver's side of the dialect."""
+"""Make schema changes in Doris: the driver executes the statements of the dialect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _NAMES = "name the column otherwise with a projection; of letters alone: SET GLO
 
 
 class DorisSchemas(ServerSchemas[SqlType]):
-    """An open session. Loads that are committed but not visible yet are waited for: a copy would miss their rows."""
+    """An open session for schema changes.
+
+    A copy of a table waits until committed loads are visible, because it would miss their rows.
+    """
 
     words = ServerVocabulary(
         newest_job="CreateTime",
@@ -42,7 +45,7 @@ class DorisSchemas(ServerSchemas[SqlType]):
         self._wait_until_visible = wait_until_visible
 
     def read(self, tables: Sequence[TableId]) -> Layout[SqlType]:
-        """Two statements for each table that exists."""
+        """Read the tables, with two statements for each one that exists."""
         databases = self.databases()
         comments = {name: self.comments(name) for name in {table.database for table in tables} & set(databases)}
         there = [table for table in dict.fromkeys(tables) if table.table in comments.get(table.database, {})]
@@ -50,5 +53,5 @@ class DorisSchemas(ServerSchemas[SqlType]):
         return Layout(found, databases)
 
     def wait_for_loads(self, databases: Sequence[str]) -> None:
-        """Publishing is asynchronous."""
+        """Wait until committed loads are visible, because Doris publishes them asynchronously."""
         self._wait_until_visible(set(databases))

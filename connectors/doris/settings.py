@@ -1,4 +1,4 @@
-"""Options as the parts of the Doris sink take them. Driver, once per run; every result is frozen and picklable."""
+"""Convert the options to what the parts of the Doris sink take. Driver, once per run; results are picklable."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from connectors.shared.streamload.settings import http_servers
 
 
 def client(options: DorisSinkOptions) -> DorisClient:
-    """How the cluster is reached by HTTP."""
+    """The client that reaches the cluster by HTTP."""
     backends = () if options.benodes is None else parse_list(options.benodes, default_port=BACKEND_PORT)
     http = HttpClient(http_servers(options, backends))
     return DorisClient(http, ask_backends=not options.auto_redirect and not backends)
 
 
 def load_rules(options: DorisSinkOptions) -> LoadRules:
-    """How loads are sent."""
+    """The rules for sending loads."""
     return LoadRules(
         headers={**options.load_headers(), "timeout": str(max(1, round(options.load_timeout_s)))},
         two_phase=options.delivery_guarantee == "exactly-once",
@@ -31,10 +31,10 @@ def load_rules(options: DorisSinkOptions) -> LoadRules:
 
 
 def dialect(options: DorisSinkOptions) -> DorisDialect:
-    """How tables are created."""
+    """The dialect that creates tables."""
     return DorisDialect(options.table_properties(), options.zone)
 
 
 def send_limits(options: DorisSinkOptions) -> SendLimits:
-    """How much is sent at a time."""
+    """The limits for how much is sent at a time."""
     return SendLimits(load_bytes=options.load_size, threads=options.threads)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DorisSink(LoadSink):
-    """Loads into Doris with two phases. Picklable; connections are opened when they are needed."""
+    """Loads rows into Doris in two phases. Picklable; connections are opened when needed."""
 
     server: ClassVar[str] = "Doris"
     replicas: ClassVar[int] = 3
@@ -74,12 +74,12 @@ class DorisSink(LoadSink):
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[DorisSchemas]:
-        """A session with one front end. Driver."""
+        """Open a session with one front end, for schema changes. Driver."""
         with self._session() as session:
             yield DorisSchemas(session, settings.dialect(self._options), self._job_policy, self._wait_until_visible)
 
     def _wait_until_visible(self, databases: set[str]) -> None:
-        """Wait for what this pipeline has committed: a copy of a table would miss rows that are not visible yet."""
+        """Wait until the loads that this pipeline committed are visible: the copy of a table would miss their rows."""
         recorded = [one for one in self._record.all() if one.table.database in databases]
         waiting = [one for one in recorded if one.label not in self._visible]
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-visible") as pool:

@@ -1,12 +1,14 @@
-"""The fate of a transaction: asked, never guessed. Driver and executors.
+"""Commit and abort transactions, and find out what became of them. Used in driver and executors.
+
+An outcome is always asked for, never guessed:
 
 | state of a label | before the decision | after the decision |
 |---|---|---|
-| PREPARE | an earlier attempt is still being loaded: aborted | cannot be |
-| PRECOMMITTED | an earlier attempt got so far: aborted | committed |
-| COMMITTED, VISIBLE | the batch is carried out again after its decision was lost | done |
+| PREPARE | an earlier attempt is still loading: abort it | impossible |
+| PRECOMMITTED | an earlier attempt has prepared its rows: abort it | commit it |
+| COMMITTED, VISIBLE | the batch is carried out again because its decision was lost | done |
 | ABORTED | free for use | the rows are not in the sink: LoadLost |
-| UNKNOWN | free for use | forgotten, either way: LoadLost |
+| UNKNOWN | free for use | Doris has forgotten the outcome: LoadLost |
 
 Doris keeps a precommitted transaction for an hour (stream_load_default_precommit_timeout_second), and a finished label
 for 12 hours or 2,000 loads of its database, whichever ends first (streaming_label_keep_max_second,
@@ -34,9 +36,10 @@ _REMEMBER_LONGER = "Doris remembers a load for streaming_label_keep_max_second o
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """One prepared load. `txn` is 0 for a load that is committed already, `label` empty when no row was sent.
+    """One prepared load, as the decision file keeps it.
 
-    `upserts`: its rows replace those with their keys.
+    `txn` is 0 for a load that is committed already; `label` is empty when no row was sent; `upserts` says whether its
+    rows replace those with the same keys.
     """
 
     label: str
@@ -45,27 +48,27 @@ class Handle:
     upserts: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value that `from_json` reads back."""
+        """The handle as a JSON value, which `from_json` reads back."""
         return {"label": self.label, "txn": self.txn, "rows": self.rows, "upserts": self.upserts}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Handle:
-        """The handle that `to_json` made."""
+        """The handle in the JSON value that `to_json` wrote."""
         return cls(fields["label"], int(fields["txn"]), int(fields["rows"]), bool(fields.get("upserts", True)))
 
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Commits, aborts, and finds out; a server that is away is waited for as `retry` says. Picklable."""
+    """Commits and aborts transactions and asks for their outcome; `retry` waits for absent servers. Picklable."""
 
     client: DorisClient
     retry: RetryPolicy
 
     def commit(self, table: TableId, handle: Handle) -> None:
-        """Commit one prepared load; that it is committed already is a success. Driver, may repeat.
+        """Commit one prepared load; one that is committed already counts as success. Driver; may be repeated.
 
-        Doris answers as soon as the transaction is COMMITTED and makes it visible by itself. Raises CommitFailed (may
-        be tried again), CommitUnknown (no answer until the time was up), LoadLost, SinkError for what is final.
+        Doris answers once the transaction is COMMITTED, and makes it visible later by itself. Raises CommitFailed (may
+        be tried again), CommitUnknown (no answer within the time limit), LoadLost, and SinkError for final errors.
         """
         if not handle.label or not handle.txn:
             return
@@ -80,7 +83,7 @@ class Transactions:
                 if reply.verdict is ReplyVerdict.REFUSED:
                     raise error
             except (SinkUnavailable, CommitUnknown) as failed:
-                # Committing again is safe: a transaction that is committed says so.
+                # Committing again is safe: Doris then answers that the transaction is committed.
                 error = CommitUnknown(
                     f"no answer to the commit: {failed.message}",
                     where=f"{where}, {failed.where}",
@@ -105,15 +108,15 @@ class Transactions:
         return state is not None and state.decided
 
     def free(self, table: TableId, label: str, txn: int = 0) -> bool:
-        """Make a label of an undecided load usable: abort what has it. False when its rows are committed for good.
+        """Free the label of an undecided load by aborting its transaction; False when its rows are committed for good.
 
-        `txn` is the transaction that has the label, 0 or less when it is not known. Raises SinkUnavailable when the
+        `txn` is the transaction that has the label; 0 or less when it is unknown. Raises SinkUnavailable when the
         transaction neither ends nor can be aborted.
         """
         return self.retry.call(lambda: self.free_label_once(table, label, txn), f"{table}: freeing the label {label}")
 
     def free_label_once(self, table: TableId, label: str, txn: int = 0) -> bool:
-        """Free a label as `free`, tried once: raises SinkUnavailable when it may work later."""
+        """Try once to free a label, as `free`. Raises SinkUnavailable when it may work later."""
         state = self.client.state(table.database, label)
         if state.open:
             self._abort(table, label, txn)
@@ -136,7 +139,7 @@ class Transactions:
             raise refusal(reply.message, f"{table}, label {label}")
 
     def outcome(self, database: str, label: str) -> TransactionState:
-        """The state of a load that was sent whole, once it is no longer under way."""
+        """Wait until a load that was sent whole is no longer under way, and return its state."""
         backoff, state = Backoff(self.retry, f"the outcome of the load {label}"), TransactionState.PREPARE
         while True:
             try:
@@ -147,7 +150,7 @@ class Transactions:
                 return state
 
     def wait_until_visible(self, database: str, label: str, waits: RetryPolicy) -> None:
-        """Wait until what is committed under the label can be read. Raises SinkUnavailable when that takes too long."""
+        """Wait until the rows committed under the label are visible. Raises SinkUnavailable when it takes too long."""
         backoff = Backoff(waits, f"{database}: waiting until the load {label} is visible")
         while self.retry.call(lambda: self.client.state(database, label), label) is TransactionState.COMMITTED:
             if not backoff.pause():
@@ -158,7 +161,7 @@ class Transactions:
                 )
 
     def abort_quietly(self, table: TableId, label: str, txn: int) -> None:
-        """Abort a load that failed, as well as can be: what stays is aborted when its label is used again."""
+        """Try to abort a load that failed; if that fails too, it is aborted when its label is used again."""
         try:
             self._abort(table, label, txn)
         except SinkError as error:

@@ -1,15 +1,15 @@
-"""Column types: this tool's to Doris', lossless, and back. Pure, nothing is executed here.
+"""Convert column types from this tool's to Doris's without loss, and back. Pure: nothing is executed.
 
 | type | Doris | as part of a key | why |
 |---|---|---|---|
 | BOOLEAN, TINYINT .. BIGINT | the same | the same | |
-| TINYINT, SMALLINT, INT UNSIGNED | SMALLINT, INT, BIGINT | the same | there is no UNSIGNED: one size up |
+| TINYINT, SMALLINT, INT UNSIGNED | SMALLINT, INT, BIGINT | the same | there is no UNSIGNED: the next larger type |
 | BIGINT UNSIGNED | LARGEINT | the same | |
 | DECIMAL(p, s) | DECIMAL(p, s), STRING beyond 38 digits | DECIMAL, VARCHAR | wider ones need a cluster-wide setting |
 | FLOAT, DOUBLE | FLOAT, DOUBLE | VARCHAR(32) | they cannot be keys |
 | CHAR(n), VARCHAR(n) | VARCHAR(4n), STRING over 65533 | VARCHAR | lengths are bytes; CHAR loses zero bytes at its end |
 | STRING | STRING | VARCHAR(65533) | a STRING cannot be a key |
-| JSON | STRING | VARCHAR(65533) | Doris' JSON loses the spelling of numbers |
+| JSON | STRING | VARCHAR(65533) | Doris's JSON loses the spelling of numbers |
 | BINARY(n), VARBINARY(n), BYTES | STRING | VARCHAR(n) | the bytes as they are |
 | GEOMETRY | STRING | - | `POINT(1 2)`, `SRID=4326;POINT(13.4 52.5)` |
 | DATE | DATE | the same | |
@@ -51,7 +51,7 @@ _SHOWN = re.compile(r"\s*([A-Za-z_0-9]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?
 
 
 def column_type(data_type: DataType, *, key: bool) -> SqlType:
-    """The Doris type that keeps every value of a column, as it is created."""
+    """The Doris type that keeps every value of a column, as CREATE TABLE writes it."""
     kind, length = data_type.kind, data_type.length
     if kind is Kind.DECIMAL:
         return _decimal(data_type, key)
@@ -70,7 +70,7 @@ def column_type(data_type: DataType, *, key: bool) -> SqlType:
 
 
 def holds(actual: SqlType, data_type: DataType, *, key: bool) -> bool:
-    """Whether an existing column takes every value unchanged; too long texts are found value by value."""
+    """Whether an existing column takes every value unchanged; texts that are too long are found value by value."""
     new = column_type(data_type, key=key)
     if actual == new or (actual.is_text and new.is_text):
         return True
@@ -89,7 +89,7 @@ def holds(actual: SqlType, data_type: DataType, *, key: bool) -> bool:
 
 
 def read_type(text: str) -> SqlType:
-    """A type as SHOW FULL COLUMNS prints it: `varchar(300)`, `text`, `decimalv3(10, 2)`, `datetime(6)`, `largeint`."""
+    """Parse a type of SHOW FULL COLUMNS: `varchar(300)`, `text`, `decimalv3(10, 2)`, `datetime(6)`, `largeint`."""
     match = _SHOWN.fullmatch(text)
     if match is None:
         return SqlType(text.strip().upper())
@@ -110,10 +110,10 @@ def read_type(text: str) -> SqlType:
 
 
 def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | None:
-    """The text between the quotes of DEFAULT, None when Doris cannot have the default as a constant of the type.
+    """The text between the quotes of DEFAULT; None when the default is no constant of the type in Doris.
 
-    The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns.
-    Those of TIMESTAMP_LTZ are UTC there, and come out in `zone`.
+    The default of a source column is the text that the source shows: `b'101'` for BIT, `0x41` for binary columns.
+    Defaults of TIMESTAMP_LTZ are in UTC there, and are converted to `zone`.
     """
     text = plain_default(column)
     if text is None:
@@ -127,12 +127,12 @@ def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | No
 
 
 def is_plain(text: str) -> bool:
-    """Whether every release reads the text in a DEFAULT as it is: newer ones keep escapes, older ones undo them."""
+    """Whether every release reads the text of a DEFAULT the same way: newer ones keep escapes, older ones undo them."""
     return "\\" not in text and "\0" not in text and not ("'" in text and '"' in text)
 
 
 def _default_bytes(column: Column) -> bytes | None:
-    """The bytes of a binary column's default: of `0x4142`, `b'101'` or plain text; None when it has none."""
+    """The bytes of a binary column's default, from `0x4142`, `b'101'` or plain text; None when it has none."""
     text = column.default
     if text is None:
         return None
@@ -147,7 +147,7 @@ def _decimal(data_type: DataType, key: bool) -> SqlType:
     precision, scale = data_type.length or 10, data_type.scale or 0
     if precision <= WIDEST_DECIMAL:
         return SqlType("DECIMAL", precision, scale)
-    # A sign, a point and the zero before it.
+    # Three more characters: a sign, a point and the zero before it.
     return SqlType("VARCHAR", precision + 3) if key else STRING
 
 
@@ -158,11 +158,11 @@ def _text(length: int, key: bool) -> SqlType:
 
 
 def text_width(actual: SqlType) -> int:
-    """Bytes of the longest text of a value of a type that is none."""
+    """The bytes of the longest text that a value of a type other than text has."""
     needed = {"TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "LARGEINT": 40, "DATE": 10, "DATETIME": 26}
     return (actual.length or 0) + 3 if actual.name == "DECIMAL" else needed.get(actual.name, FLOAT_TEXT)
 
 
 def _text_holds(actual: SqlType, new: SqlType) -> bool:
-    """Whether the plain text of any value of another type fits; a BOOLEAN would come as 1 and 0, which is not text."""
+    """Whether the text of any value of another type fits. Never for a BOOLEAN, which would become 1 or 0."""
     return new.name not in ("BOOLEAN", "VARBINARY") and actual.max_bytes >= text_width(new)

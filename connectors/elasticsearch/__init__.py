@@ -1,1 +1,1 @@
-"""Elasticsearch and OpenSearch as sinks: finished bulk bodies, sent in order with external versions."""
+"""Sink for Elasticsearch and OpenSearch: staged bulk bodies, sent in order with external versions."""

@@ -1,12 +1,12 @@
-"""Finished bulk bodies of one task, in a file of the state directory: durable and invisible until the batch is decided.
+"""Write the bulk bodies of one task to a file of the state directory, durable and unsent until the batch is decided.
 
     <state>/sink/staging/<batch>/<partition>-<attempt>.ndjson
 
-A file is a row of bodies. The documents of a *flush* are all different, so its bodies may be sent side by side; flushes
-follow each other. A row whose routing or sharding column changes leaves its place and comes into another, or into the
-same: deletes of such a table are a flush of their own, before the others, and what nobody tells the place of is looked
-for before those (`lookup`). Where refused documents are kept as dead letters, the
-places of its documents in the log stand after each body, a line each.
+A file is a sequence of bodies, grouped into *flushes*. The documents of a flush are all different, so its bodies may be
+sent in parallel; the flushes are sent one after the other. A row whose routing or sharding column changes moves to
+another shard or index: the deletes of such a table are a flush of their own, sent before the others, and documents
+whose place is unknown are looked up before those (`lookup`). Where refused documents are kept as dead letters, each
+body is followed by the log positions of its documents, one per line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from connectors.shared.staging.stage import batch_folder, refuse_null_keys
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
 
 Places = Callable[[TableId], DocumentTarget]
-"""Where documents of a table go. Raises SinkError for a table without an index."""
+"""Gives the place of a table's documents. Raises SinkError for a table without an index."""
 
 
 @dataclass
@@ -53,11 +53,11 @@ class _TableDocuments:
 
 
 class BodyWriter:
-    """Writes the bodies of one task. Executor.
+    """Writes the bodies of one task. Runs in executors.
 
     Args:
-        unique: what ids of documents without a key begin with: the pipeline and the part of its batch.
-        with_positions: whether the documents' places in the log are written, too.
+        unique: prefix of the ids of documents without a key: the pipeline and the part of its batch.
+        with_positions: whether the log positions of the documents are written too.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class BodyWriter:
         self.tables: dict[TableId, _TableDocuments] = {}
 
     def add(self, block: ChangeBlock) -> None:
-        """Take in a block; full flushes are written."""
+        """Add a block, and write the flushes that are full."""
         if not len(block):
             return
         table = self.tables.get(block.table)
@@ -91,7 +91,7 @@ class BodyWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the documents that are still buffered."""
         for table in self.tables.values():
             if table.blocks:
                 self._flush(table)
@@ -123,7 +123,7 @@ class BodyWriter:
         table.rows = table.bytes = 0
 
     def _looked_for(self, table: _TableDocuments, block: ChangeBlock) -> ChangeBlock:
-        """Have documents looked for whose place nobody tells; the changes after that, the others are counted."""
+        """Write a lookup of the documents whose place is unknown, and return the changes that remain to be written."""
         lookups, rest = looked_for(block, table.key, table.place)
         if lookups is not None:
             before, behind = (np.bincount(each.kinds.to_numpy(), minlength=4) for each in (block, rest))
@@ -141,7 +141,7 @@ class BodyWriter:
         return pa.array([f"{self._unique}-{number}" for number in range(first, table.numbered)], pa.string())
 
     def _write_bodies(self, texts: pa.Array, positions: list[str] | None) -> list[list[int]]:
-        """Write the bodies of a flush; where they are."""
+        """Write the bodies of a flush, and return where each is in the file."""
         found, first = [], 0
         for body, count in _split_bodies(texts, self._body_bytes):
             start = self._file.tell()
@@ -156,10 +156,11 @@ class BodyWriter:
 
 @dataclass(frozen=True, slots=True)
 class BulkBodies:
-    """Bodies whose documents are all different; `positions` of each has a line per document, or nothing.
+    """One flush: bodies whose documents are all different.
 
     Attributes:
-        lookup: the bodies are no requests, but lines of `lookup`.
+        positions: for each body, a line per document with its log position; empty where those are not kept.
+        lookup: whether the bodies are lines of `lookup` instead of requests.
     """
 
     bodies: list[bytes]
@@ -173,12 +174,12 @@ def write_bodies(
     blocks: Iterator[ChangeBlock],
     make_writer: Callable[[Any], BodyWriter],
 ) -> list[Prepared]:
-    """Write the blocks of a task and sync the file; no rows, no file.
+    """Write the blocks of a task into a file and sync it; without rows there is no file.
 
     Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`;
-    a body with positions after it has their number of bytes as a fourth number. `lookups` are the numbers of flushes
-    that are none: documents to look for, and to delete, before the next one is sent. `shards` are ends of names of
-    indexes that documents go into.
+    a body that is followed by positions has their number of bytes as a fourth number. `lookups` are the numbers of
+    flushes that are lookups: documents to find and delete before the next flush is sent. `shards` are the suffixes of
+    the shards (indexes) that the documents go into.
     """
     path = batch_folder(directory, task.batch) / f"{task.partition}-{task.attempt}.ndjson"
     try:
@@ -209,7 +210,7 @@ def write_bodies(
 
 
 def read_flushes(directory: Path, prepared: Prepared) -> Iterator[BulkBodies]:
-    """The flushes, in order. Raises SinkError when the file is missing or not whole."""
+    """Read the flushes in order. Raises SinkError when the file is missing or incomplete."""
     path = directory / "staging" / prepared.handle["file"]
     try:
         with path.open("rb") as file:
@@ -224,7 +225,7 @@ def read_flushes(directory: Path, prepared: Prepared) -> Iterator[BulkBodies]:
 
 
 def staged_path(directory: Path, prepared: Prepared) -> Path:
-    """The file that a handle is about."""
+    """The file of a handle."""
     return directory / "staging" / str(prepared.handle["file"])
 
 
@@ -237,7 +238,7 @@ def _read(file: Any, offset: int, length: int) -> bytes:
 
 
 def _split_bodies(texts: pa.Array, most: int) -> Iterator[tuple[bytes, int]]:
-    """Bodies of about `most` bytes, and how many rows are in each."""
+    """Split the texts into bodies of about `most` bytes, each with its number of rows."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     data = memoryview(texts.buffers()[2])
     first = 0

@@ -1,17 +1,17 @@
-"""Bulk requests of a decided batch: sent in order, judged item by item. Driver.
+"""Send the bulk requests of a decided batch in order, and judge the answer item by item. Runs in the driver.
 
-An answer of 200 says nothing: each item has its own status. With external versions an item may be sent again and again;
-the server answers 409 to one that is older than what it has.
+The answer's status 200 does not mean success: each item has its own status. External versions make it safe to send an
+item repeatedly: the server answers 409 to one that is older than the document it has.
 
 | item | what it means |
 |---|---|
 | 2xx; 404 of a delete | done |
 | 200 and `noop` | an ingest pipeline of the index has dropped the document: an error |
-| 409, the version there is of this batch | a later part of the batch was sent before, by an earlier try: done |
-| 409, the version there is of a later batch or epoch | somebody else writes the index: an error |
-| 429, 503 | later: sent again, alone, with growing pauses |
-| 400 for what is in the document; 413 for a document alone | the document is refused: an error, or it is given back |
-| anything else | the index takes nothing (read-only, closed, not there): an error with the server's words |
+| 409, the stored version is of this batch | an earlier attempt sent a later part of the batch: done |
+| 409, the stored version is of a later batch or epoch | somebody else writes the index: an error |
+| 429, 503 | the cluster is busy: the item is sent again, with growing pauses |
+| 400 for the document's content; 413 for one document | the document is refused: an error, or it is returned |
+| anything else | the index takes no documents (read-only, closed, missing): an error with the server's reason |
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _PATH = "/_bulk?filter_path=errors,items.*.error,items.*.status,items.*.result,i
 _LATER = frozenset({429, 503})
 _INDEX_SAYS = frozenset({"index_closed_exception", "invalid_index_name_exception", "routing_missing_exception"})
 _INDEX_REASONS = ("no write index is defined", "pipeline with id")
-"""Refusals with status 400 that every document of the index would get."""
+"""Parts of the refusals with status 400 that concern the index, not the document."""
 _BUSY_HINTS = {
     "read-only-allow-delete": "a disk of the cluster is nearly full, free space there; where the block stays then: "
     'PUT /INDEX/_settings {"index.blocks.read_only_allow_delete": null}',
 }
-"""Next steps for what clusters say to documents that are to be sent again, by a part of their words."""
+"""Hints for the reasons why documents have to be sent again, by a part of the server's message."""
 _THERE = re.compile(r"current version \[(-?\d+)\]")
 _EPOCH_BITS, _BATCH_BITS, _PART_BITS = 10, 36, 16
 
 
 def version(epoch: int, batch: int, partition: int) -> int:
-    """The version of documents of one part of a batch: later batches and newer epochs are greater. Below 2^62."""
+    """The version of the documents in one part of a batch: greater for later batches and epochs. Below 2^62."""
     parts = ((epoch, _EPOCH_BITS, "epoch"), (batch, _BATCH_BITS, "batch"), (partition, _PART_BITS, "part"))
     for value, bits, what in parts:
         if not 0 <= value < 1 << bits:
@@ -50,13 +50,13 @@ def version(epoch: int, batch: int, partition: int) -> int:
 
 
 def epoch_of(number: int) -> int:
-    """The epoch in a version."""
+    """The epoch that a version contains."""
     return number >> _BATCH_BITS + _PART_BITS
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedDocument:
-    """A document that the server does not take: its number within the body, the server's reason, its item's text."""
+    """A document that the server refuses: its number in the body, the server's reason, and the item's text."""
 
     number: int
     reason: str
@@ -65,22 +65,22 @@ class RefusedDocument:
 
 @dataclass(slots=True)
 class _RemainingBody:
-    """The rest of a body that is not in yet: its text, the numbers of its items (and more), what is refused so far."""
+    """The part of a body that is not stored yet, and the documents of the body that were refused so far."""
 
     text: bytes
     numbers: Sequence[int]
     refused: list[RefusedDocument] = field(default_factory=list)
     reason: str = ""
-    """The server's words for the first item that is to be sent again."""
+    """The server's reason for the first item that has to be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends bodies of one batch over a few connections.
+    """Sends the bodies of one batch over a few connections.
 
-    `check_owner` raises SinkError when another run has gone on from here. It is called before a request is repeated:
-    the server may have been restarted meanwhile, which forgets the versions of deleted documents. `keep`: documents
-    that are refused are given back; otherwise the first one is an error.
+    `check_owner` raises SinkError when another run has taken over. It is called before a request is repeated, because
+    the server forgets the versions of deleted documents when it restarts. With `keep`, refused documents are returned;
+    otherwise the first one is an error.
     """
 
     client: SearchClient
@@ -89,10 +89,10 @@ class Sender:
     keep: bool = False
 
     def send(self, bodies: Sequence[bytes], highest: int) -> list[list[RefusedDocument]]:
-        """Send bodies whose documents are all different, in any order; returns when all are in, with what is refused.
+        """Send bodies whose documents are all different, in any order, until all are stored; return the refused ones.
 
-        `highest` is the highest version of this batch. Raises SinkError for a document that is refused, unless such are
-        kept, SinkUnavailable when the cluster stays away: sending all of the batch again is safe.
+        `highest` is the highest version of this batch. Raises SinkError for a refused document unless those are kept,
+        and SinkUnavailable when the cluster stays away. Sending the whole batch again is safe.
         """
         if len(bodies) == 1 or self.connections == 1:
             return [self._send_until_done(body, highest) for body in bodies]
@@ -100,7 +100,7 @@ class Sender:
             return [done.result() for done in [pool.submit(self._send_until_done, body, highest) for body in bodies]]
 
     def _send_until_done(self, body: bytes, highest: int) -> list[RefusedDocument]:
-        """One body, and what is left of it, until all of it is in or refused."""
+        """Send one body, and then the rest of it, until every document is stored or refused."""
         left, repeated = _RemainingBody(body, range(len(body))), False
 
         def once() -> None:
@@ -121,7 +121,7 @@ class Sender:
         return SinkUnavailable(message[:600], where=self.client.hosts[0], hint=hint)
 
     def _send_once(self, body: _RemainingBody, highest: int) -> _RemainingBody:
-        """Send; the items that are to be sent again."""
+        """Send the body once, and return the items that have to be sent again."""
         try:
             answer = self.client.send("POST", _PATH, body.text, "application/x-ndjson", wait=False)
         except ErrorAnswer as refused:
@@ -146,7 +146,7 @@ class Sender:
         return _RemainingBody(b"".join(again), numbers, kept, first_reason)
 
     def _halves(self, body: _RemainingBody, highest: int) -> _RemainingBody:
-        """A body that is larger than the server takes, in two parts."""
+        """Send a body in two halves because it is larger than the server takes."""
         parts = list(items(body.text))
         if len(parts) == 1:
             message = f"a document of {len(body.text)} bytes is larger than the server takes"
@@ -161,7 +161,7 @@ class Sender:
         return _RemainingBody(one.text + other.text, [*one.numbers, *other.numbers], other.refused, first_reason)
 
     def _is_later(self, action: str, found: dict[str, Any], highest: int) -> bool:
-        """Whether an item has to be sent again. Raises SinkError for one that is not in and is not kept."""
+        """Whether an item has to be sent again. Raises SinkError for one that failed for good and is not kept."""
         status = int(found["status"])
         if status < 300 or (action == "delete" and status == 404 and not found.get("error")):
             return False
@@ -186,7 +186,7 @@ class Sender:
 
 
 def _dropped_error(found: Mapping[str, Any]) -> SinkError:
-    """The error about a document that the server has answered with success, and left out."""
+    """The error about a document that the server reported as a success but did not store."""
     message = f"an ingest pipeline of the index has dropped the document {found.get('_id')}"
     hint = (
         'take index.default_pipeline and index.final_pipeline off the index ("_none"), or leave such rows out with a '
@@ -196,14 +196,14 @@ def _dropped_error(found: Mapping[str, Any]) -> SinkError:
 
 
 def _is_refused(found: Mapping[str, Any]) -> bool:
-    """Whether it is for what is in the document that the server does not take it."""
+    """Whether the server refused the document for its content, not because of the index."""
     error = found.get("error") or {}
     kind, reason = (error.get("type"), str(error.get("reason", ""))) if isinstance(error, dict) else ("", str(error))
     return int(found["status"]) == 400 and kind not in _INDEX_SAYS and not reason.startswith(_INDEX_REASONS)
 
 
 def _reason(found: Mapping[str, Any]) -> str:
-    """The server's words for an item."""
+    """The server's reason in an item of the answer."""
     error = found.get("error") or {}
     if not isinstance(error, dict):
         return str(error)
@@ -212,13 +212,13 @@ def _reason(found: Mapping[str, Any]) -> str:
 
 
 def document_name(item: bytes) -> str:
-    """Index and id of an item's document."""
+    """The index and id of an item's document, for messages."""
     action: dict[str, Any] = next(iter(json.loads(item[: item.index(b"\n")]).values()))
     return f"{action['_index']}, document {action['_id']}"
 
 
 def items(body: bytes) -> Iterator[bytes]:
-    """The items of a body: an action line, and the document's line after it unless it is a delete."""
+    """The items of a body: each an action line, followed by the document's line unless it is a delete."""
     at = 0
     while at < len(body):
         end = body.index(b"\n", at) + 1

@@ -1,6 +1,6 @@
-"""Requests to a cluster: hosts in turn, TLS, login, time limits; errors of a sink. Driver and executors.
+"""HTTP client of a cluster: several hosts, TLS, login, time limits, and the errors of a sink.
 
-No official client talks to both products, so this is a page over urllib3.
+No official client works with both products, so this one is built on urllib3. Used in driver and executors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_ANSWER = 2_000
 
 
 class ErrorAnswer(Exception):
-    """An answer that says no. `status` is HTTP's, `kind` the server's word, `reason` its text."""
+    """Raised for an error answer: its HTTP status, and the server's name (`kind`) and text (`reason`) for the error."""
 
     def __init__(self, status: int, kind: str, reason: str) -> None:
         super().__init__(f"{reason or kind} (HTTP {status})")
@@ -34,14 +34,14 @@ class ErrorAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The credentials: headers of every request. Not shown."""
+    """The credentials, as headers of every request; its repr does not show them."""
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class SearchClient:
-    """One cluster. Picklable; the pool of connections is made where it is used. Thread safe."""
+    """Client of one cluster. Thread safe and picklable; each process makes its own pool of connections."""
 
     hosts: tuple[str, ...]
     login: Login
@@ -55,15 +55,16 @@ class SearchClient:
         return {name: value for name, value in self.__dict__.items() if name != "_pool"}
 
     def request(self, method: str, path: str, body: Any = None, *, wait: bool = True) -> Any:
-        """The JSON of an answer; `body` is sent as JSON. A cluster that is away is waited for, unless told not to.
+        """Send a request whose `body` becomes JSON, and return the JSON of the answer.
 
-        Raises Answer for a no, SinkError for a login that is refused, SinkUnavailable.
+        Waits for a cluster that is away unless `wait` is false. Raises ErrorAnswer for an error answer, SinkError for
+        a refused login, SinkUnavailable.
         """
         text = None if body is None else json.dumps(body).encode()
         return self.send(method, path, text, "application/json", wait=wait)
 
     def send(self, method: str, path: str, body: bytes | None, kind: str, *, wait: bool = True) -> Any:
-        """Ask as `ask` does, with a body that is text already."""
+        """Send a request like `request`, with a body that is text of the content type `kind` already."""
 
         def once() -> Any:
             return self._request_once(method, path, body, kind)
@@ -113,7 +114,7 @@ class SearchClient:
 
 
 def _reason(found: Any) -> tuple[str, str]:
-    """The server's word and text for an error."""
+    """The name and the text that the server gives an error."""
     error = found.get("error") if isinstance(found, dict) else None
     if isinstance(error, dict):
         return str(error.get("type") or ""), str(error.get("reason") or "")[:_LONGEST_ANSWER]
@@ -121,7 +122,7 @@ def _reason(found: Any) -> tuple[str, str]:
 
 
 def _busy_error(answer: urllib3.BaseHTTPResponse, host: str) -> SinkUnavailable:
-    """The error for an answer of a server, or of a proxy before it, that says to come again: with or without JSON."""
+    """The error for an answer, with or without JSON, by which a server or a proxy before it says to try again later."""
     kind = reason = ""
     with suppress(ValueError):
         kind, reason = _reason(json.loads(answer.data))
@@ -137,10 +138,10 @@ def _no_answer(error: urllib3.exceptions.HTTPError, host: str) -> SinkError:
 
 
 def _plain(error: Exception) -> str:
-    """The reason alone, without the address and the object's name that urllib3 puts before it."""
+    """The reason of an error alone, without the address and object that urllib3 puts before it."""
     return str(error).rpartition(": ")[2][:300]
 
 
 def name_of(index: str) -> str:
-    """An index or alias name as part of a path."""
+    """The name of an index or alias, quoted for a URL's path."""
     return quote(index, safe="")

@@ -1,6 +1,7 @@
-"""The indexes behind aliases, and the pipeline's own document. Driver, and executors to look.
+"""The indexes behind the aliases of tables, and the pipeline's own document. Executors only read them.
 
-The document of a pipeline is in the index `cdc-commits`: its last batch, as the version of the document too.
+The pipeline's document is in the index `cdc-commits`. It contains the last committed batch, which is also the version
+of the document.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ HINTS = {
     "new ones with index.settings.mapping.total_fields.limit; or leave columns out with a projection",
     "creates data streams only": "set index.prefix so that no template for data streams matches the names",
 }
-"""Next steps for what clusters say to changes of indexes, by a part of their words."""
+"""Hints for the errors of changes to indexes, by a part of the server's message."""
 _NO_UNSIGNED_LONG = "No handler for type [unsigned_long]"
 _LONGEST_LIST = 3_000
-"""Bytes of names in a path: servers take request lines of 4 KB."""
+"""The most bytes of names in a path: servers take request lines of 4 KB."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class SearchCluster:
     pipeline: str
 
     def product(self, *, wait: bool = True) -> tuple[str, str]:
-        """`opensearch` or `elasticsearch`, and its version. Raises SinkError for another server."""
+        """The product (`opensearch` or `elasticsearch`) and its version. Raises SinkError for any other server."""
         try:
             found = self.client.request("GET", "/", wait=wait)
             number = str(found["version"]["number"])
@@ -63,7 +64,7 @@ class SearchCluster:
         return {table: index for table, index in found.items() if is_of(index, table)}
 
     def index(self, table: TableId) -> Index:
-        """The index of a table. Raises SinkError where there is none, and as `indexes_behind`."""
+        """The index of a table. Raises SinkError when there is none, and as `indexes_behind`."""
         found = self.indexes([table]).get(table)
         if found is None:
             hint = "it was deleted or renamed in the cluster; `cdc resync` re-snapshots the table"
@@ -71,16 +72,17 @@ class SearchCluster:
         return found
 
     def own_index(self, table: TableId) -> Index:
-        """The index of a table, this pipeline's. Raises SinkError as `index` and for one that another has taken."""
+        """The index of a table. Raises SinkError as `index`, and when another pipeline has taken the index."""
         found = self.index(table)
         if found.pipeline != self.pipeline:
             raise foreign_index_error(found, table)
         return found
 
     def indexes_behind(self, tables: Sequence[TableId]) -> dict[str, Index]:
-        """The indexes behind the aliases of these tables, by alias, also those of tables with another spelling.
+        """The indexes behind the aliases of these tables, by alias.
 
-        Raises SinkError for one that somebody else has made.
+        An index may belong to a table whose name differs only in case, since aliases are in lower case. Raises
+        SinkError for an index that no pipeline has made.
         """
         found: dict[str, Index] = {}
         shards: dict[str, list[str]] = {}
@@ -106,7 +108,7 @@ class SearchCluster:
         return found
 
     def create_shards(self, table: TableId, suffixes: Iterable[str], settings: Mapping[str, Any]) -> None:
-        """Make the shards of a table's index that are missing. Raises SinkError for a name that another table has."""
+        """Create the missing shards of a table's index. Raises SinkError when another table has the name of one."""
         index, alias = self.index(table), self.names.alias(table)
         for suffix in sorted(set(suffixes) - {*index.shards, ""}):
             own = index.shard_alias(alias, suffix)
@@ -120,14 +122,14 @@ class SearchCluster:
                 raise SinkError(str(error), where=own, hint=hint) from None
 
     def _definitions(self, names: Sequence[str]) -> dict[str, Any]:
-        """The indexes and aliases of these names that exist, by the indexes' names."""
+        """The definitions of the indexes that exist under these names or aliases, by the indexes' names."""
         found: dict[str, Any] = {}
         for some in _listed(names):
             found |= self.client.request("GET", f"/{some}?ignore_unavailable=true&allow_no_indices=true")
         return found
 
     def highest(self, tables: Sequence[TableId]) -> dict[str, int]:
-        """The highest number of an index of each table's alias, whatever leads to it."""
+        """The highest number in the index names of each table's alias, whether or not the alias leads to the index."""
         found = {}
         for table in tables:
             alias = self.names.alias(table)
@@ -143,7 +145,7 @@ class SearchCluster:
         return found
 
     def delete_retention_s(self, *, own: bool) -> dict[str, float]:
-        """`index.gc_deletes` of the indexes that pipelines have made, in seconds; `own`: this pipeline's only."""
+        """`index.gc_deletes` in seconds, of all pipelines' indexes; with `own`, only of this pipeline's."""
         path = "/_all/_mapping?filter_path=*.mappings._meta.cdc.pipeline"
         found = self.client.request("GET", path)
         made = {name: one["mappings"]["_meta"]["cdc"]["pipeline"] for name, one in found.items()}
@@ -160,17 +162,17 @@ class SearchCluster:
         return seconds
 
     def wait_for_earlier(self) -> None:
-        """Wait until the cluster has carried out what it was asked for before, as by a run that was killed meanwhile.
+        """Wait until the cluster has carried out earlier changes, such as those of a run that was killed.
 
-        An account that may not see the cluster's health does not wait, and after 20 s the run goes on.
+        An account that may not see the cluster's health does not wait. After 20 s the run goes on in any case.
         """
         with suppress(ErrorAnswer, SinkError):
             self.client.request("GET", "/_cluster/health?wait_for_events=languid&timeout=20s", wait=False)
 
     def carry_out(self, request: IndexRequest) -> None:
-        """Send a request that changes indexes. One that is repeated after a lost answer finds its work done.
+        """Send a request that changes indexes. Repeating it after a lost answer is safe.
 
-        A server without unsigned_long gets keywords instead. Raises Answer.
+        A server without unsigned_long gets keyword fields instead. Raises ErrorAnswer.
         """
         try:
             self.client.request(request.method, request.path, request.body)
@@ -184,14 +186,14 @@ class SearchCluster:
             self.client.request(request.method, request.path, _with_keywords(request.body))
 
     def _leads(self, request: IndexRequest) -> bool:
-        """Whether all aliases that a request adds lead to their indexes already."""
+        """Whether all aliases that a request adds point to their indexes already."""
         actions = request.body.get("actions", ()) if request.path == "/_aliases" else ()
         added = [action["add"] for action in actions if "add" in action]
         there = {one["alias"]: self._definitions([one["alias"]]) for one in added}
         return bool(added) and all(one["index"] in there[one["alias"]] for one in added)
 
     def refresh(self, tables: Sequence[TableId]) -> None:
-        """Let searches find what is in."""
+        """Make the stored documents visible to searches."""
         for table in dict.fromkeys(tables):
             self.client.request("POST", f"/{name_of(self.names.alias(table))}/_refresh")
 
@@ -202,16 +204,16 @@ class SearchCluster:
         return int(self.client.request("GET", path)["hits"]["total"]["value"]) > 0
 
     def last_batch(self) -> int:
-        """The last batch of the pipeline that is in, -1 when none is."""
+        """The last committed batch of the pipeline; -1 when there is none."""
         return int(self._last_commit().get("batch", -1))
 
     def counts_of(self, batch: int) -> dict[str, int]:
-        """Counts of what the commit of a batch left out, as noted with it; empty for any batch but the last one."""
+        """The noted counts of rows that a batch's commit left out; empty for any batch but the last one."""
         last = self._last_commit()
         return dict(json.loads(last.get("counts", "{}"))) if last.get("batch") == batch else {}
 
     def create_commits_index(self) -> None:
-        """Make the index of the pipelines' documents, if there is none. Clusters may make no index by themselves."""
+        """Create the index of the pipelines' documents unless it exists; a cluster may not create it by itself."""
         settings = {"number_of_shards": 1, "auto_expand_replicas": "0-1"}
         fields = {"pipeline": {"type": "keyword"}, "batch": {"type": "long"}}
         mappings = {"dynamic": False, "properties": fields, **WHOLE_DOCUMENTS}
@@ -234,7 +236,7 @@ class SearchCluster:
         return noted
 
     def note_batch(self, batch: int, counts: Mapping[str, int]) -> None:
-        """A batch of the pipeline is in, but for what is counted."""
+        """Note that a batch is committed, with the counts of the rows that were left out."""
         path = f"/{COMMITS}/_doc/{name_of(self.pipeline)}?version={batch + 1}&version_type=external_gte"
         try:
             self.client.request(
@@ -246,7 +248,7 @@ class SearchCluster:
 
 
 def _suffix(index: Index, alias: str, aliases: Mapping[str, Mapping[str, Any]]) -> str:
-    """The end of a shard's name, from its own alias."""
+    """The suffix in a shard's name, from the shard's own alias."""
     begin = index.shard_alias(alias, "")
     own = (one for one, more in aliases.items() if more.get("is_write_index") and one.startswith(begin))
     return next(own, begin).removeprefix(begin)
@@ -259,7 +261,7 @@ def foreign_index_error(index: Index, table: TableId) -> SinkError:
 
 
 def _not_an_alias(name: str, index: Index | None, table: TableId) -> SinkError:
-    """The error about an index that has the name of a table's alias; None for one that somebody else has made."""
+    """The error about an index that has the name of a table's alias; `index` is None if no pipeline has made it."""
     if index is None:
         hint = "delete or reindex it, or set index.prefix so that the names differ"
         return SinkError(f"{name} is an index, and no alias: no pipeline has made it", where=str(table), hint=hint)
@@ -268,7 +270,7 @@ def _not_an_alias(name: str, index: Index | None, table: TableId) -> SinkError:
 
 
 def _listed(names: Iterable[str]) -> Iterator[str]:
-    """Names as parts of paths, after commas: as many in each as a request line has room for."""
+    """Join names with commas into parts of paths, each short enough for a request line."""
     some: list[str] = []
     for name in map(name_of, names):
         if some and sum(map(len, some)) + len(some) + len(name) > _LONGEST_LIST:
@@ -280,7 +282,7 @@ def _listed(names: Iterable[str]) -> Iterator[str]:
 
 
 def _with_keywords(body: Any) -> Any:
-    """The mapping with keywords for unsigned_long."""
+    """The mapping with keyword fields instead of unsigned_long."""
     if isinstance(body, dict):
         if body.get("type") == "unsigned_long":
             return {"type": "keyword"}
@@ -292,6 +294,6 @@ _UNITS_S = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h":
 
 
 def _seconds(text: str) -> float:
-    """A time as the server writes it, such as `5m`; nothing for one that is negative or has no unit."""
+    """The seconds of a time as the server writes it, such as `5m`; 0 for one that is negative or has no unit."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-z]+)", text.strip())
     return float(found[1]) * _UNITS_S.get(found[2], 0.0) if found else 0.0

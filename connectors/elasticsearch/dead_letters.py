@@ -1,10 +1,10 @@
-"""Documents that the server refuses, kept as dead letters of their batch (`sink.invalid-values: dead-letter`). Driver.
+"""Keep documents that the server refuses as dead letters of their batch (`sink.invalid-values: dead-letter`).
 
     <sink.dead-letter.path>/<pipeline id>/shop.orders/batch-7.jsonl
 
-A batch that is sent again after a crash is refused the same documents, and writes the same files again; a file of the
-earlier try whose documents are all in by now is removed. So a file has what its batch left out, once. An update that is
-refused leaves the document that is there.
+When a batch is sent again after a crash, the server refuses the same documents and the same files are written again; a
+file of the earlier attempt whose documents are all stored by now is removed. So a file has each row that its batch left
+out once. A refused update leaves the stored document as it is. Runs in the driver.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from connectors.elasticsearch.bulk import RefusedDocument
 from connectors.elasticsearch.index import Index
 
 COUNTED = "refused-dead-letter"
-"""Rows that the server refused, of a table that follows."""
+"""Beginning of the name of a count: rows that the server refused, of the table whose name follows."""
 
 _FIELD = re.compile(r'fields? ?=?[\["]([^"\]]+)["\]]')
 _LONGEST_REASON = 2_000
 
 
 class BatchDeadLetters:
-    """The dead letters of one batch; `counts` is how many, by `COUNTED` and table."""
+    """The dead letters of one batch; `counts` has their numbers by `COUNTED` and table."""
 
     def __init__(self, index: Callable[[TableId], Index], open_file: Callable[[TableId], DeadLetters]) -> None:
         self._index, self._open = index, open_file
@@ -42,9 +42,9 @@ class BatchDeadLetters:
 
     @contextmanager
     def of(self, tables: Sequence[TableId], *, again: bool) -> Iterator[None]:
-        """Keep letters of these tables; their files are there when the block ends, and none when it ends by an error.
+        """Keep the letters of these tables within the block; its end publishes their files, unless it ends in an error.
 
-        `again`: the batch may have been sent before, and files of that try be there. Raises SinkError.
+        `again`: the batch may have been sent before, so files of that attempt may exist. Raises SinkError.
         """
         with ExitStack() as files:
             self._files = {table: files.enter_context(self._open(table)) for table in dict.fromkeys(tables)}
@@ -54,7 +54,7 @@ class BatchDeadLetters:
                     file.withdraw()
 
     def keep(self, handle: Prepared, flush: BulkBodies, refused: Sequence[Sequence[RefusedDocument]]) -> None:
-        """Write the documents of a flush that were refused, body by body. Raises SinkError."""
+        """Write the refused documents of a flush, body by body. Raises SinkError."""
         if not any(refused):
             return
         index, file = self._index(handle.table), self._files[handle.table]
@@ -84,7 +84,7 @@ def _letter(index: Index, refused: RefusedDocument, position: str) -> DeadLetter
 
 
 def _value(value: Any, kind: Kind | None) -> object:
-    """A value of a document as the row has it."""
+    """The value of the row for a value of its document."""
     if kind is Kind.JSON and value is not None and not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return base64.b64decode(value) if kind in BLOBS and isinstance(value, str) else value

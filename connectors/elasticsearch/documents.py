@@ -1,6 +1,6 @@
-"""Rows as the text of bulk requests: an action line and a document line each. Pure, column by column.
+"""Convert rows to the text of bulk requests: an action line and a document line each. Pure; works column by column.
 
-Document ids of a key:
+The id of a document is made of its row's key:
 
 | key | id |
 |---|---|
@@ -26,7 +26,7 @@ from cdc.types.text import Piece, concatenate, escaped, not_finite, plain
 from connectors.elasticsearch.mapping import placing_columns, shard_suffix
 
 LONGEST_ID = 512
-"""Bytes of an id, as the servers limit it."""
+"""The most bytes that the servers allow in an id."""
 
 _ESCAPES = (
     ("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"),
@@ -36,17 +36,20 @@ _ESCAPES = (
 
 @dataclass(frozen=True, slots=True)
 class DocumentTarget:
-    """The place of a table's documents.
+    """The place and form of a table's documents.
 
     Attributes:
-        alias: the alias that they are written through.
-        version: of all documents of one part of a batch.
-        texts: columns that are texts in documents although they are numbers: the server has no field for them.
-        objects: JSON columns whose value is put into the document; the others are texts.
-        routing: column whose text is the routing of a document, empty for none. NULL and an empty text are none.
-        sharding: column for each text of which there is an index, and what stands before that in names; or none.
-        index: the index behind the alias.
-        all_numbers: whether NaN and infinities are sent as texts, for the server to judge; otherwise they are errors.
+        alias: the alias through which they are written.
+        version: the version of all documents of this part of a batch.
+        texts: numeric columns that documents have as text, because the server has no field type for them.
+        objects: JSON columns whose value becomes part of the document; other JSON columns are texts.
+        routing: the column whose text is the document's routing; empty for none. NULL and an empty text give no
+            routing.
+        sharding: the column that has an index for each of its texts, and the separator before the text in the names of
+            those indexes; both empty for none.
+        index: the index that the alias leads to.
+        all_numbers: whether NaN and infinities are sent as texts, so that the server decides; otherwise they are
+            errors.
     """
 
     table: TableId
@@ -61,12 +64,12 @@ class DocumentTarget:
 
     @property
     def placing(self) -> tuple[str, ...]:
-        """Columns whose texts say where a document is, besides the key."""
+        """The columns besides the key that determine where a document is."""
         return placing_columns(self.routing, self.sharding)
 
 
 def document_ids(rows: pa.RecordBatch, key: Sequence[str]) -> pa.Array:
-    """The id of each row's document, a string array."""
+    """The id of each row's document, as a string array."""
     names = [name.lower() for name in rows.schema.names]
     columns = [rows.column(names.index(name.lower())) for name in key]
     texts = [plain(values) for values in columns]
@@ -86,9 +89,9 @@ def document_ids(rows: pa.RecordBatch, key: Sequence[str]) -> pa.Array:
 def lines(
     rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.ndarray, place: DocumentTarget
 ) -> pa.Array:
-    """A text for each row: the action, and the document unless the row is gone. Each line ends with a line feed.
+    """The text of each row: the action, and the document unless the row is deleted. Each line ends with a line feed.
 
-    `gone` is bool[n]. Raises SinkError for a number that JSON has not.
+    `gone` (bool[n]) marks the deleted rows. Raises SinkError for a number that JSON cannot write.
     """
     index = "" if place.sharding[0] else f'"_index":{json.dumps(place.alias)},'
     head = f'{index}"version":{place.version},"version_type":"external_gte","_id":"'
@@ -103,7 +106,7 @@ def lines(
 
 
 def _end(rows: pa.RecordBatch, place: DocumentTarget) -> Piece:
-    """The rest of an action line behind the id."""
+    """The part of the action line after the id."""
     plain_end: Piece = '"}}\n'
     if place.sharding[0]:
         suffixes = shard_suffixes(rows, place)
@@ -118,7 +121,7 @@ def _end(rows: pa.RecordBatch, place: DocumentTarget) -> Piece:
 
 
 def shard_suffixes(rows: pa.RecordBatch, place: DocumentTarget) -> pa.Array:
-    """The end of the name of the index that each row belongs into; empty for NULL and an empty text."""
+    """The suffix of the shard that each row belongs to; empty for NULL and an empty text."""
     texts = pc.fill_null(plain(rows.column(place.sharding[0])), "").dictionary_encode()
     return pa.array([shard_suffix(text) for text in texts.dictionary.to_pylist()], pa.string()).take(texts.indices)
 
@@ -138,7 +141,7 @@ def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentTarget) 
 
 
 def _value(values: pa.Array, name: str, kind: Kind, place: DocumentTarget) -> tuple[pa.Array, bool]:
-    """The JSON text of each value, and whether it stands in quotes."""
+    """The JSON text of each value, and whether it needs quotes."""
     if kind is Kind.JSON and name in place.objects:
         return values, False
     if pa.types.is_floating(values.type):
@@ -156,7 +159,7 @@ def _value(values: pa.Array, name: str, kind: Kind, place: DocumentTarget) -> tu
 
 
 def _numbers(values: pa.Array) -> pa.Array:
-    """JSON numbers, and texts for those that are none."""
+    """The values as JSON numbers; as JSON texts where JSON has no such number."""
     names = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
     texts = plain(values)
     for name, text in names.items():
@@ -165,12 +168,12 @@ def _numbers(values: pa.Array) -> pa.Array:
 
 
 def _quoted(text: pa.Array) -> pa.Array:
-    """JSON strings."""
+    """The texts as JSON strings."""
     return pc.binary_join_element_wise('"', escaped(text, _ESCAPES), '"', "")
 
 
 def _arrays(texts: Sequence[pa.Array]) -> pa.Array:
-    """The texts of each row as a JSON array."""
+    """The texts of each row, as a JSON array."""
     inner = pc.binary_join_element_wise(*map(_quoted, texts), ",") if len(texts) > 1 else _quoted(texts[0])
     return pc.binary_join_element_wise("[", inner, "]", "")
 

@@ -1,9 +1,9 @@
-"""Documents whose place nobody tells: a delete that has its key alone, or a row without what it was before.
+"""Find documents whose place is unknown: of deletes with only a key, and of updates without the old row.
 
-Such a document may be in any shard, so the driver looks for it before it sends what comes after. A line for each:
+Such a document may be in any shard, so the driver searches for it before it sends later changes. Each has a line:
 
-    {"id": "7"}                                                it goes, wherever it is
-    {"id": "7", "index": "shop.orders-1", "routing": "Rom"}    it goes, unless it is where its new image belongs
+    {"id": "7"}                                                deleted wherever it is
+    {"id": "7", "index": "shop.orders-1", "routing": "Rom"}    deleted unless it is where the new row belongs
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from connectors.elasticsearch.documents import DocumentTarget, document_ids, sha
 from connectors.elasticsearch.index import shard_name
 
 _SEARCHED = 1_000
-"""Documents that a search asks for: a tenth of what every index allows."""
+"""The number of documents that one search asks for: a tenth of what every index allows."""
 
 
 def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentTarget) -> tuple[pa.Array | None, ChangeBlock]:
-    """A line for each document that is to be looked for, None for none; and the changes that come after that.
+    """The lines of the documents to find (None when there are none), and the changes to send after that.
 
-    What came before a change of this kind is void: it goes with whatever there is of its document.
+    Earlier changes of such a document are dropped, because the lookup deletes all that exists of it.
     """
     kinds = block.kinds.to_numpy(zero_copy_only=False)
     unknown = _unknown(block, kinds, key)
@@ -49,7 +49,7 @@ def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentTarget) -> tu
 
 
 def _places(rows: pa.RecordBatch, of: DocumentTarget) -> list[dict[str, str]]:
-    """Index and routing that documents of these rows have."""
+    """The index and routing of the documents of these rows."""
     routing = plain(rows.column(of.routing)).to_pylist() if of.routing else [""] * rows.num_rows
     indexes = [of.index] * rows.num_rows
     if of.sharding[0]:
@@ -59,9 +59,9 @@ def _places(rows: pa.RecordBatch, of: DocumentTarget) -> list[dict[str, str]]:
 
 
 def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.ndarray:
-    """A mask, bool[n], of changes that do not tell the routing that their document had.
+    """A mask (bool[n]) of the changes that do not tell which routing their document had.
 
-    A row of NULLs alone cannot be told from a key.
+    A row with only NULLs besides its key counts too, because it looks the same as a key alone.
     """
     gone = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
     for name in (name for name in block.schema.names if name not in key):
@@ -72,9 +72,9 @@ def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.nd
 
 
 def deletes_of(client: SearchClient, alias: str, version: int, lines: bytes) -> bytes:
-    """The body that deletes those of these documents that are there, where they are. Driver.
+    """The body that deletes these documents wherever they are found. Driver.
 
-    Everything that was sent before is looked at. Raises SinkError, SinkUnavailable.
+    The search covers everything that was sent before. Raises SinkError, SinkUnavailable.
     """
     wanted = [json.loads(line) for line in lines.splitlines()]
     found = []
@@ -89,7 +89,7 @@ def deletes_of(client: SearchClient, alias: str, version: int, lines: bytes) -> 
 
 
 def _hits(client: SearchClient, alias: str, ids: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Id, index and routing of the documents with these ids; one that is there twice comes twice."""
+    """Id, index and routing of the documents with these ids; an id that exists in two places comes twice."""
     request = {"query": {"ids": {"values": list(ids)}}, "size": 2 * len(ids), "_source": False}
     answer = client.request("POST", f"/{name_of(alias)}/_search?allow_partial_search_results=false", request)
     for hit in answer["hits"]["hits"]:

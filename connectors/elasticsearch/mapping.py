@@ -1,4 +1,4 @@
-"""Index names, and fields of documents: this tool's types to the server's. Pure.
+"""Index names, and the fields of documents: convert this tool's types to the server's. Pure.
 
 | type | field | in the document |
 |---|---|---|
@@ -11,9 +11,9 @@
 | TIMESTAMP | date | `2024-05-31T10:00:00.123456`; searched to the millisecond |
 | TIMESTAMP_LTZ | date | the same in UTC with `Z` |
 | TIME | keyword | `-838:59:59.000000` |
-| JSON | object that is not searched, flattened, or text | the value |
+| JSON | object that is not indexed, flattened, or text | the value |
 | BINARY, VARBINARY, BYTES, GEOMETRY | binary | base64 |
-| VECTOR | array of floats that is not searched | numbers |
+| VECTOR | array of floats that is not indexed | numbers |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cdc.types.kinds import BLOBS, INTEGERS, TEXTS, TIMESTAMPS
 _DATES = "strict_date_optional_time||uuuu-MM-dd||uuuu-MM-dd'T'HH:mm:ss.SSSSSS||uuuu-MM-dd'T'HH:mm:ss.SSSSSSX"
 _LONGEST_NAME, _LONGEST_SUFFIX = 255, 64
 _SPELLED = frozenset({Kind.DATE, Kind.TIME, *TIMESTAMPS})
-"""Kinds that documents have as text with a fraction of their own, or none."""
+"""Kinds whose values documents spell differently from those of every other kind."""
 _FORBIDDEN = re.compile(r'[ "*\\<|,>/?#:]')
 _NOT_IN_SUFFIXES = re.compile(rf"{_FORBIDDEN.pattern}|[\0-\x1f\x7f]")
 _LONG = frozenset(
@@ -44,13 +44,13 @@ _LONG = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class IndexNames:
-    """Index names of tables."""
+    """Gives tables the names of their indexes and aliases."""
 
     prefix: str = ""
     suffix: str = ""
 
     def alias(self, table: TableId) -> str:
-        """The name that readers and the sink use: lower case. Raises ChangeRefused for what no index can be called."""
+        """The name that readers and the sink use, in lower case. Raises ChangeRefused for a name no index can have."""
         name = f"{self.prefix}{table}{self.suffix}".lower()
         too_long = len(name.encode()) > _LONGEST_NAME - 12
         if _FORBIDDEN.search(name) or name[0] in "-_+" or name in (".", "..") or too_long:
@@ -59,13 +59,13 @@ class IndexNames:
         return name
 
     def index(self, alias: str, number: int) -> str:
-        """An index behind the alias."""
+        """The name of the index with that number behind the alias."""
         return f"{alias}-{number:06}"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRules:
-    """The rules by which columns become fields; columns are named `db.table.column`."""
+    """The rules by which columns become fields. The options name columns as `db.table.column`."""
 
     text_as: str = "keyword"
     text_columns: frozenset[str] = frozenset()
@@ -132,7 +132,7 @@ class FieldRules:
         return {"type": "object", "enabled": False} if self.json_as == "disabled" else {"type": "text"}
 
     def fields(self, table: TableId, schema: TableSchema) -> dict[str, Any]:
-        """The fields of all columns. Raises ChangeRefused for names that no field can have."""
+        """The fields of all columns. Raises ChangeRefused for a name that no field can have."""
         found = {}
         for column in schema.columns:
             check_field(table, column.name)
@@ -140,7 +140,7 @@ class FieldRules:
         return found
 
     def routing_column(self, table: TableId, schema: TableSchema) -> str:
-        """The column whose text says which shard a row's document is in; empty for none. Raises ChangeRefused."""
+        """The column whose text is the routing of documents; empty for none. Raises ChangeRefused."""
         wanted = [name for name in self.routing if name.rpartition(".")[0] == str(table)]
         for name in wanted:
             if name.rpartition(".")[2] not in schema.names:
@@ -149,7 +149,7 @@ class FieldRules:
         return wanted[0].rpartition(".")[2] if wanted else ""
 
     def sharding_column(self, table: TableId, schema: TableSchema) -> str:
-        """The column for each text of which the table has an index; empty for none. Raises ChangeRefused."""
+        """The column that has an index for each of its texts; empty for none. Raises ChangeRefused."""
         columns = dict(self.sharding)
         name = columns.get(str(table)) or columns.get(table.table, "")
         if name and name not in schema.names:
@@ -159,12 +159,12 @@ class FieldRules:
 
 
 def placing_columns(routing: str, sharding: tuple[str, str]) -> tuple[str, ...]:
-    """Columns whose texts say where a row's document is, besides the key."""
+    """The columns besides the key that determine where a document is."""
     return tuple(dict.fromkeys(name for name in (routing, sharding[0]) if name))
 
 
 def shard_suffix(text: str) -> str:
-    """The end of the name of the index for a text: lower case, `_` for what no name can have, a digest of long ones."""
+    """The suffix of the shard for a text: lower case, `_` for forbidden characters, a digest for long texts."""
     suffix = _NOT_IN_SUFFIXES.sub("_", text.lower())
     if len(suffix.encode()) <= _LONGEST_SUFFIX:
         return suffix
@@ -172,14 +172,14 @@ def shard_suffix(text: str) -> str:
 
 
 def check_field(table: TableId, name: str) -> None:
-    """Raise ChangeRefused for a column name that means something else in a document."""
+    """Raise ChangeRefused for a column name that has another meaning in a document."""
     if "." in name or not name.strip() or name.startswith("_"):
         reason = f"column {name!r}: a dot makes an object of a field, and names that begin with _ are the server's"
         raise ChangeRefused(reason, where=str(table), hint="give the column another name with a projection")
 
 
 def same_text(there: DataType, wanted: DataType) -> bool:
-    """Whether every value has the same text in both types: ids and routing of documents are made of it."""
+    """Whether every value has the same text in both types; ids and routing are made of that text."""
     if there.kind in INTEGERS or there.kind in TEXTS:
         return wanted.kind in (INTEGERS if there.kind in INTEGERS else TEXTS)
     padded = there.kind is Kind.BINARY and there.length != wanted.length
@@ -187,16 +187,16 @@ def same_text(there: DataType, wanted: DataType) -> bool:
 
 
 def same_value(there: DataType, wanted: DataType) -> bool:
-    """Whether a document has the same for each value of both types, where their field is the same."""
+    """Whether documents hold every value of both types in the same way, given that the field is the same."""
     if wanted.kind is Kind.DECIMAL:
         return same_text(there, wanted)
     return there.kind is wanted.kind or _SPELLED.isdisjoint((there.kind, wanted.kind))
 
 
 def same_field(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a field that is there is the one that is wanted, as far as it can never be changed.
+    """Whether an existing field agrees with the wanted one in everything that cannot be changed.
 
-    A server without unsigned_long has keywords instead.
+    A server without unsigned_long has keyword fields instead.
     """
     kinds = there.get("type", "object"), wanted.get("type", "object")
     return kinds[0] == kinds[1] or kinds == ("keyword", "unsigned_long")

@@ -1,4 +1,4 @@
-"""Options of the sink `elasticsearch`; those that Flink CDC has are named as there."""
+"""Options of the sink `elasticsearch`; named as in Flink CDC where it has the same option."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class ElasticsearchSinkOptions(SinkOptions):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """`http://host:port` of each host."""
+        """The hosts, each as `http://host:port`."""
         found = []
         for part in re.split("[,;]", self.hosts):
             match = _HOST.fullmatch(part.strip())
@@ -205,17 +205,17 @@ class ElasticsearchSinkOptions(SinkOptions):
         return self.addresses
 
     def naming(self) -> dict[str, str]:
-        """The naming of indexes."""
+        """The options that determine the names of indexes."""
         return {"index.prefix": self.index_prefix, "index.suffix": self.index_suffix}
 
     def container(self, naming: Mapping[str, str], table: TableId) -> str:
-        """The alias."""
+        """The alias of the table's index."""
         from connectors.elasticsearch.mapping import IndexNames
 
         return IndexNames(naming.get("index.prefix", ""), naming.get("index.suffix", "")).alias(table)
 
     def problems(self) -> Iterator[Remark]:
-        """A password that anybody could read on the way, and credentials that do not go together."""
+        """Report a password that would be sent without TLS, and options that contradict each other."""
         yield from super().problems()
         if self.rejected_values == "dead-letter" and self.dead_letters is None:
             yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
@@ -234,21 +234,21 @@ class ElasticsearchSinkOptions(SinkOptions):
             yield Remark("hosts", f"{plain[0]} would get the password without TLS", hint)
 
     def warnings(self) -> Iterator[Remark]:
-        """Certificates that nobody looks at."""
+        """Warn when certificates are not verified."""
         yield from super().warnings()
         if not self.tls_verify and any(one.startswith("https://") for one in self.addresses):
             yield Remark("tls.verify", "is false: whoever answers gets the documents", "name the authority in tls.ca")
 
     @property
     def gc_deletes(self) -> str:
-        """How long a server has to know of a delete: twice as long as a request may take."""
+        """How long a server must remember a delete: twice the time that a request may take."""
         return f"{2 * math.ceil(self.request_timeout_s)}s"
 
     def sharding(self) -> frozenset[tuple[str, str]]:
-        """Tables and columns of `sharding.suffix.key`."""
+        """The tables and columns named in `sharding.suffix.key`."""
         return frozenset((table, column) for table, column in _sharding_parts(self.sharding_key))
 
     def settings(self) -> dict[str, Any]:
-        """Settings of new indexes by their own names."""
+        """The settings of new indexes, by the names that the server gives them."""
         given = {name.removeprefix(INDEX_SETTINGS): text for name, text in self.passed.items()}
         return {"gc_deletes": self.gc_deletes, **given}

@@ -1,4 +1,4 @@
-"""Documents of a table read back for `cdc verify`: from `_source`, which has every value as it was sent."""
+"""Read a table's documents back for `cdc verify`, from `_source`, which holds every value as it was sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS_AT_ONCE = 1_000
 
 
 class Documents:
-    """An index as `cdc.sink.StoredTable`. A DECIMAL outside of the key is a text; of JSON the value counts."""
+    """An index as a `cdc.sink.StoredTable`. A DECIMAL outside the key is a text; JSON is compared by value."""
 
     def __init__(self, client: SearchClient, alias: str, schema: TableSchema, index: Index) -> None:
         self._client, self._alias, self._schema, self._index = client, alias, schema, index
@@ -33,14 +33,14 @@ class Documents:
         )
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """All documents through one scroll, or those of these keys by their ids."""
+        """Read all documents in one scroll, or those of the given keys by id."""
         pages = self._scroll_all() if keys is None else self._looked_up(keys)
         for page in pages:
             if page:
                 yield self._batch(page)
 
     def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The values that the documents hold of rows."""
+        """The rows with their values as documents hold them."""
         columns = [self._convert(values, index) for index, values in enumerate(rows.columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
@@ -69,7 +69,7 @@ class Documents:
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             some = keys.slice(start, _KEYS_AT_ONCE)
             ids = document_ids(some, self._schema.primary_key).to_pylist()
-            if self._index.placing:  # their key does not tell it: they are searched for in all shards
+            if self._index.placing:  # the key does not tell the shard, so all are searched
                 yield self._find_by_ids(ids)
                 continue
             found = self._request("POST", f"/{name_of(self._alias)}/_mget", {"ids": ids})
@@ -78,7 +78,7 @@ class Documents:
     def _find_by_ids(self, ids: list[str]) -> list[dict[str, Any]]:
         path = f"/{name_of(self._alias)}"
         self._request("POST", f"{path}/_refresh")
-        # twice as many: one that is in two shards is to be told of, not cut off
+        # Twice as many, so that a document that wrongly exists in two shards is reported, not cut off.
         found = self._request("POST", f"{path}/_search", {"size": 2 * len(ids), "query": {"ids": {"values": ids}}})
         return [hit["_source"] for hit in found["hits"]["hits"]]
 
@@ -101,7 +101,7 @@ class Documents:
 
 
 def _arrow(name: str, kind: Any, schema: TableSchema) -> pa.DataType:
-    """Decimals are texts but in keys; all other types are those of the pipeline."""
+    """The Arrow type to read: text for a DECIMAL outside the key, otherwise the pipeline's own type."""
     if kind.kind is Kind.DECIMAL and name not in schema.primary_key:
         return pa.string()
     return arrow_type(kind)
@@ -116,7 +116,7 @@ def _value(value: Any, kind: Kind) -> Any:
 
 
 def _as(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values of documents in the column's type."""
+    """The documents' values as an array of the column's type."""
     if pa.types.is_timestamp(kind):
         texts = pa.array([None if value is None else str(value).removesuffix("Z") for value in values], pa.string())
         return (
@@ -132,7 +132,7 @@ def _as(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _span(text: str) -> int:
-    """Microseconds of `-838:59:59.000000`."""
+    """The microseconds of a text such as `-838:59:59.000000`."""
     hours, minutes, seconds = text.lstrip("-").split(":")
     whole, _, fraction = seconds.partition(".")
     size = ((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
@@ -140,10 +140,10 @@ def _span(text: str) -> int:
 
 
 def _json(text: str) -> str | None:
-    """The value of a JSON text in one spelling."""
+    """The value of a JSON text, in a canonical spelling."""
     return _spelled(json.loads(text))
 
 
 def _spelled(value: Any) -> str | None:
-    """A value of JSON in one spelling; a document has no field for `null`, as for NULL."""
+    """A JSON value in a canonical spelling; None for `null`, for which a document has no field, as for NULL."""
     return None if value is None else json.dumps(value, sort_keys=True)

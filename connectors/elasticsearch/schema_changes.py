@@ -1,8 +1,8 @@
-"""Schema changes as requests, planned and carried out, each from the indexes as they are. Driver.
+"""Plan and carry out schema changes as requests to the server. Runs in the driver.
 
-What cannot be changed of a field (its type, its name, the key that ids are made of) is refused as curable: the engine
-reads the table again into a shadow index, and one alias update puts that in the place of the old one.
-A plan starts from what is there, so of a change that a crash cut off only the rest is planned again.
+Changes that a field cannot take (of its type or name, or of the key that ids are made of) are refused as curable: the
+engine then reads the table again into a shadow index, and one update of the alias replaces the old index by it.
+Every plan starts from the indexes that exist. After a crash in the middle of a change, only the rest is planned.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from connectors.elasticsearch.settings import rules_of
 
 @dataclass(frozen=True)
 class IndexChanges:
-    """Changes of one pipeline's indexes; `store` has the journal of a batch whose changes are carried out in part."""
+    """Changes one pipeline's indexes. `store` has the journal of a batch whose changes are only partly carried out."""
 
     cluster: SearchCluster
     options: ElasticsearchSinkOptions
@@ -61,7 +61,7 @@ class IndexChanges:
         return [f"{request.method} {request.path}" for change in changes for request in planner.plan(change)]
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out what is left of a batch's changes, in order. Raises ChangeRefused."""
+        """Carry out the remaining changes of a batch, in order. Raises ChangeRefused."""
         journal = Journal(self.store, batch, changes)
         left = changes[journal.done :]
         if not left:
@@ -85,7 +85,7 @@ class IndexChanges:
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
         wanted = [*tables, *(shadow_of(table) for table in tables)]
         cluster, options = self.cluster, self.options
-        # In this order: an index that comes to be in between is behind its alias, and no second one is made.
+        # In this order, an index that is created in between is found behind its alias, so no second one is made.
         highest, behind = cluster.highest(tables), cluster.indexes_behind(wanted)
         rules = rules_of(options, cluster.product()[0])
         return IndexPlanner(cluster.names, rules, cluster.pipeline, behind, highest, options.settings())
@@ -95,9 +95,9 @@ class IndexPlanner:
     """Plans changes one after another.
 
     Args:
-        behind: the indexes behind the aliases of the tables concerned, and of their shadows, by alias.
-        highest: the highest number of an index of each alias, as far as there is any.
-        settings: of new indexes.
+        behind: the indexes behind the aliases of the tables concerned and of their shadow tables, by alias.
+        highest: the highest number in the index names of each alias that has any.
+        settings: the settings of new indexes.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class IndexPlanner:
         self._behind, self._highest = dict(behind), dict(highest)
 
     def plan(self, change: SchemaChange) -> list[IndexRequest]:
-        """The requests that are missing for a change. Raises ChangeRefused."""
+        """The requests that a change still needs. Raises ChangeRefused."""
         return list(self._requests(change))
 
     def _requests(self, change: SchemaChange) -> Iterator[IndexRequest]:
@@ -164,7 +164,7 @@ class IndexPlanner:
             yield self._mapping(table, replace(taken, fields={**actual.fields, **missing}), missing)
 
     def _new(self, table: TableId, alias: str, schema: TableSchema, named: TableId) -> Iterator[IndexRequest]:
-        """A new index, named by `alias`; the alias of `table` leads to it, its mapping says that it is `named`'s."""
+        """Create an index with a name made of `alias`, behind the alias of `table`; its mapping names `named`."""
         self._highest[alias] = self._highest.get(alias, 0) + 1
         before = self._get(named)
         epoch = before.epoch if before is not None and before.pipeline == self._pipeline else 1
@@ -181,7 +181,7 @@ class IndexPlanner:
 
     def _swap(self, table: TableId) -> Iterator[IndexRequest]:
         shadow = self._behind.pop(self._alias(shadow_of(table)), None)
-        if shadow is None:  # it has taken the table's place before a crash
+        if shadow is None:  # it replaced the table's index before a crash
             return
         actions = move_aliases(shadow, self._alias(shadow_of(table)), self._alias(table))
         old = self._get(table)
@@ -225,7 +225,7 @@ class IndexPlanner:
         self._behind[self._alias(new_table)] = renamed
 
     def _alter(self, change: SchemaChange) -> Iterator[IndexRequest]:
-        """Changes of columns, keys and comments."""
+        """The requests for a change of columns, key or comments."""
         actual = self._index(change.table)
         match change:
             case AddColumn():
@@ -272,7 +272,7 @@ class IndexPlanner:
         yield self._mapping(table, after, {column.name: field})
 
     def _check_type(self, actual: Index, change: AlterColumnType) -> None:
-        """Raise ChangeRefused where the field, ids or documents that are there do not fit the column's new type."""
+        """Raise ChangeRefused where the existing field, ids or documents do not fit the column's new type."""
         table, column = change.table, change.column
         field = self._rules.field(table, column)
         if not same_field(actual.fields.get(column.name, {}), field):
@@ -285,9 +285,9 @@ class IndexPlanner:
             self._check_values(table, column, old, keeps=change.keeps)
 
     def _check_values(self, table: TableId, column: Column, old: DataType, *, keeps: bool) -> None:
-        """Raise ChangeRefused where documents that are there may have another value than their row now.
+        """Raise ChangeRefused where existing documents may have other values than their rows after the change.
 
-        `keeps`: the rows keep their values, as in a merged table.
+        `keeps`: whether the rows keep their old values, as in a merged table.
         """
         found = None if keeps else uncertain(column.type, old)
         if found is not None:
@@ -313,7 +313,7 @@ class IndexPlanner:
         return found
 
     def _get(self, table: TableId) -> Index | None:
-        """The table's own index; one that a table of another spelling has is none of its."""
+        """The table's own index; None when there is none, or when it belongs to a table spelled differently."""
         found = self._behind.get(self._alias(table))
         return found if found is not None and is_of(found, table) else None
 

@@ -1,4 +1,4 @@
-"""A decided batch sent into a cluster, table by table in the order of the log, and the note that it is in. Driver."""
+"""Send a decided batch to the cluster, table by table in the order of the log, and note its commit. Driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.shared.staging.stage import staged_until
 
 
 class BatchSending:
-    """The batches of one pipeline, sent one after the other. Picklable."""
+    """Sends the batches of one pipeline, one after the other. Picklable."""
 
     def __init__(self, cluster: SearchCluster, options: ElasticsearchSinkOptions, store: Store) -> None:
         self._cluster, self._options, self._store = cluster, options, store
@@ -28,10 +28,10 @@ class BatchSending:
         self._begun: int | None = None
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
-        """Send a batch that is not in yet, and remove its files; counts of what was left out of it.
+        """Send a batch unless it is committed already, remove its files, and return counts of the rows left out.
 
-        Raises SinkError for a document that the cluster refuses, unless such are dead letters, SinkUnavailable when it
-        stays away.
+        Raises SinkError for a document that the cluster refuses, unless those become dead letters, and SinkUnavailable
+        when the cluster stays away.
         """
         last = self._cluster.last_batch()
         counts = self._send_batch(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
@@ -40,7 +40,7 @@ class BatchSending:
         return counts
 
     def _send_batch(self, batch: int, prepared: Sequence[Prepared], *, first: bool) -> dict[str, int]:
-        """Send a batch and note that it is in; what was left out."""
+        """Send a batch, note its commit, and return counts of the rows left out."""
         if first:
             self._cluster.create_commits_index()
         self._check_indexes(prepared)
@@ -75,7 +75,7 @@ class BatchSending:
             crash_point("mid-commit", batch)
 
     def _looked_for(self, handle: Prepared, flush: BulkBodies) -> list[bytes]:
-        """Deletes of documents whose routing nobody told."""
+        """The deletes of documents that have to be looked up."""
         cluster = self._cluster
         cluster.refresh([handle.table])
         alias, number = cluster.names.alias(handle.table), int(handle.handle["version"])
@@ -99,9 +99,9 @@ class BatchSending:
         self._check_indexes(prepared)
 
     def _check_indexes(self, prepared: Sequence[Prepared]) -> None:
-        """Raise SinkError when an index is gone, or taken by another pipeline, since these documents were prepared.
+        """Raise SinkError when an index was deleted or taken by another pipeline since these documents were prepared.
 
-        Of a batch of deletes nothing but this says that it is gone: the server makes an index for them.
+        Without this check, a batch of deletes would not notice: the server creates a missing index for them.
         """
         indexes = self._cluster.indexes(list(dict.fromkeys(handle.table for handle in prepared)))
         for handle in prepared:

@@ -1,4 +1,4 @@
-"""The options as the parts of the sink take them."""
+"""Convert the options to what the parts of the sink take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connectors.elasticsearch.options import ElasticsearchSinkOptions
 
 
 def client_of(options: ElasticsearchSinkOptions, retry: RetryPolicy) -> SearchClient:
-    """The cluster of the options."""
+    """The client of the cluster."""
     headers = {}
     if options.api_key is not None:
         headers["Authorization"] = f"ApiKey {options.api_key.get_secret_value()}"
@@ -30,12 +30,12 @@ def client_of(options: ElasticsearchSinkOptions, retry: RetryPolicy) -> SearchCl
 
 
 def names_of(options: ElasticsearchSinkOptions) -> IndexNames:
-    """Names of indexes and aliases."""
+    """The naming of indexes and aliases."""
     return IndexNames(options.index_prefix, options.index_suffix)
 
 
 def rules_of(options: ElasticsearchSinkOptions, product: str) -> FieldRules:
-    """How columns become fields, for a product."""
+    """The rules by which columns become fields of this product."""
     return FieldRules(
         text_as=options.text_as,
         text_columns=_names(options.text_fields),

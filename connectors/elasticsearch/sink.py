@@ -1,7 +1,7 @@
-"""The sink `elasticsearch`: executors write finished bulk bodies, the driver sends those of a decided batch in order.
+"""The sink `elasticsearch`: executors write bulk bodies to files, the driver sends those of a decided batch in order.
 
-Readers see the documents of a batch as they arrive. Sending again changes nothing: each document has an external
-version made of the pipeline's epoch, the batch and its part, and an older image never takes the place of a newer one.
+Readers see the documents of a batch as they arrive. Sending a batch again changes nothing: each document has an
+external version made of the pipeline's epoch, the batch and its part, so an older row never replaces a newer one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ElasticsearchSink(Sink):
-    """Writes documents into one cluster. Picklable; connections are opened when they are needed."""
+    """Writes documents into one cluster. Picklable; connections are opened when needed."""
 
     delivery: ClassVar[Delivery] = Delivery.IDEMPOTENT
     keyless: ClassVar[KeylessRows] = KeylessRows.INSERTS
@@ -44,27 +44,27 @@ class ElasticsearchSink(Sink):
         self._sending = BatchSending(self._cluster, options, context.store)
 
     def check(self) -> None:
-        """Ask the cluster what it is, and warn of indexes that forget deletes early. Driver. Raises SinkError."""
+        """Check the cluster's product and version, and warn of indexes that forget deletes early. Raises SinkError."""
         self._cluster.product(wait=False)
         for finding in examine_deletes(self._cluster, self._options, own=True):
             log.warning("%s; %s", finding.message, finding.fix)
 
     def last_committed_batch(self) -> int:
-        """The batch that the pipeline's own document tells of. Driver."""
+        """The last batch that the pipeline's own document notes as committed. Driver."""
         return self._cluster.last_batch()
 
     def missing_tables(self, tables: Sequence[TableId]) -> list[TableId]:
-        """Tables without an index. Driver."""
+        """The tables without an index. Driver."""
         found = self._cluster.indexes(tables)
         return [table for table in tables if table not in found]
 
     def describe(self, table: TableId) -> TableSchema | None:
-        """The table as its index's mapping has it. Driver."""
+        """The table's schema in the mapping of its index. Driver."""
         found = self._cluster.indexes([table]).get(table)
         return None if found is None else found.schema
 
     def holds_rows(self, table: TableId) -> bool:
-        """Whether its index has documents. Driver."""
+        """Whether the table's index has documents. Driver."""
         return bool(self._cluster.indexes([table])) and self._cluster.has_documents(table)
 
     def plan_text(self, changes: Sequence[SchemaChange]) -> list[str]:
@@ -72,7 +72,7 @@ class ElasticsearchSink(Sink):
         return self._changes.plan_text(changes)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes in order, each from the indexes as they are. Driver."""
+        """Carry out schema changes in order, each planned from the indexes that exist. Driver."""
         self._changes.apply(batch, changes)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
@@ -82,8 +82,8 @@ class ElasticsearchSink(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         """Send all bodies, table by table in the order of the log. Driver; sending again changes nothing.
 
-        Raises SinkError for a document that the cluster refuses, unless such are dead letters, SinkUnavailable when it
-        stays away.
+        Raises SinkError for a document that the cluster refuses, unless those become dead letters, and SinkUnavailable
+        when the cluster stays away.
         """
         return self._sending.commit(batch, prepared)
 
@@ -92,7 +92,7 @@ class ElasticsearchSink(Sink):
         self._store.drop(batch_folder(self._store.bulk(""), batch))
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
-        """The documents of a table. Any process."""
+        """The documents of a table, for `cdc verify`. Any process."""
         found = self._cluster.indexes([table]).get(table)
         if found is None:
             return None
@@ -101,12 +101,12 @@ class ElasticsearchSink(Sink):
         return Documents(self._cluster.client, self._cluster.names.alias(table), schema, found)
 
     def examine(self) -> Iterator[Finding]:
-        """The cluster's product, version and health."""
+        """Report the cluster's product, version and health."""
         return examine(self._cluster, self._options)
 
 
 def examine(cluster: SearchCluster, options: ElasticsearchSinkOptions) -> Iterator[Finding]:
-    """Findings about version and health, and about deletes in the indexes of all pipelines."""
+    """Report the version, the health, and the indexes of any pipeline that forget deletes early."""
     product, number = cluster.product(wait=False)
     yield ok("version", f"{product} {number}")
     try:
@@ -123,7 +123,7 @@ def examine(cluster: SearchCluster, options: ElasticsearchSinkOptions) -> Iterat
 
 
 def examine_deletes(cluster: SearchCluster, options: ElasticsearchSinkOptions, *, own: bool) -> Iterator[Finding]:
-    """Indexes whose deletes are forgotten before a request has surely ended; `own`: of this pipeline only."""
+    """Report indexes that may forget a delete while a request is under way; with `own`, only this pipeline's."""
     least = options.request_timeout_s
     for index, gc_deletes in sorted(cluster.delete_retention_s(own=own).items()):
         if gc_deletes <= least:

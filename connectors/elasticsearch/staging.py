@@ -1,4 +1,4 @@
-"""Documents of a task, staged as finished bodies for the indexes as they are. Executor."""
+"""Stage the documents of a task as bulk bodies for the existing indexes. Runs in executors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.shared.last_image.last_image import KeylessChanges
 
 @dataclass(frozen=True)
 class DocumentStaging:
-    """The staged documents of one pipeline, in its state directory. Picklable."""
+    """Stages the documents of one pipeline in its state directory. Picklable."""
 
     cluster: SearchCluster
     options: ElasticsearchSinkOptions

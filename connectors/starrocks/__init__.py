@@ -1,1 +1,1 @@
-"""StarRocks 2.5 and later: tables with a primary key are upserted, loads go through the transaction interface."""
+"""Sink for StarRocks 2.5 and later: upserts into primary key tables, loads through the transaction interface."""

@@ -1,4 +1,4 @@
-"""Tables in the server with their columns and keys, read from `information_schema` a database at a time."""
+"""Read the server's tables, with columns and keys, from `information_schema`, one database at a time."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _ONE_TABLE = " AND TABLE_NAME = {table}"
 
 @dataclass(frozen=True)
 class StarRocksTable(ActualTable[SqlType]):
-    """A table that exists.
+    """A table that exists in StarRocks.
 
     Attributes:
-        sorted_by: the columns of a key of another kind, which cannot be altered freely.
-        foreign_model: UNIQUE or AGGREGATE when it is such a table, which this sink does not write; empty otherwise.
+        sorted_by: the columns of a key that is no primary key; they cannot be altered freely.
+        foreign_model: UNIQUE or AGGREGATE for a table of that model, which this sink does not write; otherwise empty.
     """
 
     sorted_by: tuple[str, ...] = ()
     foreign_model: str = ""
 
     def target(self) -> TargetTable:
-        """The limits for rows; columns of types that cannot be loaded are left out."""
+        """The limits that rows must keep; columns of types that cannot be loaded are left out."""
         targets = (
             column.type.target(
                 column.name, nullable=column.nullable, is_key=self.in_key(column.name), digits=SECONDS_DIGITS
@@ -45,18 +45,18 @@ class StarRocksTable(ActualTable[SqlType]):
 
 
 def read_database(session: SqlSession, database: str) -> list[StarRocksTable]:
-    """All tables of a database, in two queries. Raises Refused or SinkUnavailable."""
+    """Read all tables of a database with two queries. Raises Refused or SinkUnavailable."""
     return _read_tables(session, database, "")
 
 
 def read_target(session: SqlSession, table: TableId) -> TargetTable | None:
-    """The limits for rows of one table, None when it does not exist. Raises Refused or SinkUnavailable."""
+    """The limits that rows of a table must keep; None when it does not exist. Raises Refused or SinkUnavailable."""
     where = _ONE_TABLE.format(table=text_literal(table.table))
     return next((found.target() for found in _read_tables(session, table.database, where)), None)
 
 
 def read_targets(session: SqlSession, database: str) -> dict[TableId, TargetTable]:
-    """The limits for rows of all tables of a database. Raises Refused or SinkUnavailable."""
+    """The limits that rows must keep, for every table of a database. Raises Refused or SinkUnavailable."""
     return {table.id: table.target() for table in read_database(session, database)}
 
 
@@ -84,12 +84,12 @@ def _read_tables(session: SqlSession, database: str, where: str) -> list[StarRoc
 
 
 def _table(table: TableId, found: list[tuple[int, str, ActualColumn[SqlType]]], comment: str) -> StarRocksTable:
-    """COLUMN_KEY says which model a table has: PRI, UNI or AGG in its key, other words or nothing elsewhere."""
+    """The table in these rows. COLUMN_KEY tells its model: key columns have PRI, UNI or AGG, others something else."""
     return StarRocksTable(
         table,
         tuple(column for _, _, column in found),
         tuple(column.name for _, model, column in found if model == "PRI"),
-        # The comment of a table without one is shown as the engine's name.
+        # A table without a comment shows the engine's name instead.
         "" if comment == "OLAP" else comment,
         tuple(column.name for _, model, column in found if model),
         next((_FOREIGN[model] for _, model, _ in found if model in _FOREIGN), ""),

@@ -1,12 +1,13 @@
-"""The transaction interface: begin, load, prepare, commit, rollback, and the state of a label. Driver and executors.
+"""Client of the transaction interface: begin, load, prepare, commit, rollback, and the state of a label.
 
     POST /api/transaction/begin      -> front end -> (leader) -> back end: the transaction is PREPARE
-    PUT  /api/transaction/load       -> front end -> the same back end: rows are taken, nothing is said about them
+    PUT  /api/transaction/load       -> front end -> the same back end: it takes the rows and does not check them yet
     POST /api/transaction/prepare    -> the same back end: rows are written and checked, the transaction is PREPARED
     POST /api/transaction/commit     -> front end: COMMITTED, then VISIBLE
-    POST /api/transaction/rollback   -> ABORTED, and the label may be used again
+    POST /api/transaction/rollback   -> ABORTED; the label may be used again
 
-The front end remembers which back end has a label, so every call goes to a front end first.
+The front end remembers which back end has a label, so every call goes to a front end first. Used in driver and
+executors.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _ERROR_LINES, _ERROR_CHARACTERS = 3, 600
 
 
 class TransactionState(StrEnum):
-    """The state of a label's latest transaction. UNKNOWN: the server knows none, or has forgotten it."""
+    """The state of a label's latest transaction. UNKNOWN: the server never knew one, or has forgotten it."""
 
     PREPARE = "PREPARE"
     PREPARED = "PREPARED"
@@ -47,7 +48,7 @@ DONE = (TransactionState.COMMITTED, TransactionState.VISIBLE)
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """A state, and why the transaction was aborted if it was."""
+    """A state, and for an aborted transaction the reason."""
 
     state: TransactionState
     reason: str = ""
@@ -55,11 +56,11 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class TransactionLimits:
-    """The time for which the server keeps a transaction, seconds; None leaves it to the server.
+    """The seconds for which the server keeps a transaction; None leaves it to the server.
 
     Attributes:
         load_s: from begin to prepare.
-        prepared_s: from prepare to commit (StarRocks 3.5.4 and later; before, the server's setting holds).
+        prepared_s: from prepare to commit (StarRocks 3.5.4 and later; older versions use the server's setting).
     """
 
     load_s: int
@@ -67,21 +68,21 @@ class TransactionLimits:
 
 
 class LabelFinishedError(Exception):
-    """The rows of a load are committed under its label already."""
+    """Raised when the rows of a load are committed under its label already."""
 
 
 class Transactions:
-    """Calls of the interface, each tried once. Thread safe and picklable."""
+    """The calls of the interface, each tried once. Thread safe and picklable."""
 
     def __init__(self, http: HttpClient, limits: TransactionLimits, packing: Packing = "") -> None:
-        """`packing`: how bodies are compressed; the headers of the loads have to say so."""
+        """`packing`: how bodies are compressed, which the headers of the loads must state too."""
         self._http, self._limits, self._packing = http, limits, packing
 
     def begin(self, table: TableId, label: str) -> int:
-        """Begin a transaction of our own under the label; returns its id.
+        """Begin a transaction under the label, and return its id.
 
-        What an earlier attempt left under the label is rolled back first, also when only the answer to its begin was
-        lost. Raises LabelFinishedError, SinkUnavailable or SinkError.
+        First rolls back the transaction that an earlier attempt left under the label, perhaps because only the answer
+        to its begin was lost. Raises LabelFinishedError, SinkUnavailable or SinkError.
         """
         where = _where(table, label)
         for _ in range(_BEGIN_TRIES):
@@ -100,12 +101,12 @@ class Transactions:
         raise SinkUnavailable("an earlier load under this label cannot be rolled back", where=where, hint=hint)
 
     def load(self, table: TableId, label: str, headers: Mapping[str, str]) -> Upload:
-        """Start sending rows. Raises SinkUnavailable or SinkError."""
+        """Start to send rows. Raises SinkUnavailable or SinkError."""
         own = {"db": table.database, "table": table.table, "label": label}
         return self._http.upload(f"{_PATH}load", {**headers, **own}, self._packing)
 
     def plain_load(self, table: TableId, headers: Mapping[str, str], pieces: Iterable[bytes]) -> Reply:
-        """One load in one phase: sent, committed and visible. Raises CommitUnknown, SinkUnavailable or SinkError."""
+        """Load in one phase: send, commit, make visible. Raises CommitUnknown, SinkUnavailable or SinkError."""
         place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
         heads = {**headers, "timeout": str(self._limits.load_s)}
         upload = self._http.upload(f"/api/{place}/_stream_load", heads, self._packing)
@@ -118,18 +119,21 @@ class Transactions:
             upload.cancel()
 
     def prepare(self, table: TableId, label: str) -> Reply:
-        """Write all rows sent, keep them invisible; the reply may say no. Raises CommitUnknown or SinkUnavailable."""
+        """Have all sent rows written, still invisible. The reply may be a refusal.
+
+        Raises CommitUnknown or SinkUnavailable.
+        """
         headers = {"db": table.database, "label": label}
         if self._limits.prepared_s is not None:
             headers["prepared_timeout"] = str(self._limits.prepared_s)
         return self._post("prepare", headers)
 
     def commit(self, table: TableId, label: str) -> Reply:
-        """Make a prepared transaction visible; may be repeated. Raises CommitUnknown or SinkUnavailable."""
+        """Commit a prepared transaction; may be repeated. Raises CommitUnknown or SinkUnavailable."""
         return self._post("commit", {"db": table.database, "label": label})
 
     def state(self, database: str, label: str) -> LabelState:
-        """Ask for the latest transaction of the label. Raises SinkUnavailable, SinkError for an unknown database."""
+        """The state of the label's latest transaction. Raises SinkUnavailable; SinkError for an unknown database."""
         path = f"/api/{quote(database, safe='')}/get_load_state?label={quote(label, safe='')}"
         reply = replies.read(self._http.request("GET", path, repeatable=True))
         word = reply.fields.get("state")
@@ -142,9 +146,9 @@ class Transactions:
         )
 
     def clear(self, table: TableId, label: str) -> TransactionState:
-        """Roll back what is under the label; returns the state it then has. May be repeated.
+        """Roll back the label's transaction, and return its state after that. May be repeated.
 
-        Raises LabelFinishedError when its rows are committed: they cannot be taken back.
+        Raises LabelFinishedError when the rows are committed, because they cannot be taken back.
         """
         found = self.state(table.database, label).state
         if found in DONE:
@@ -161,7 +165,7 @@ class Transactions:
         return found
 
     def roll_back(self, table: TableId, label: str) -> None:
-        """Give a transaction up as well as can be; never raises: what stays is found by its label later."""
+        """Try to roll a transaction back. Never raises: one that remains is found by its label later."""
         try:
             self.clear(table, label)
         except LabelFinishedError:
@@ -170,16 +174,16 @@ class Transactions:
             log.warning("a load cannot be rolled back now: %s", error)
 
     def error_rows(self, reply: Reply) -> str:
-        """The server's words about rows that it filtered, as `; rows: ...`; empty when it has none.
+        """The server's message about rows that it filtered, as `; rows: ...`; empty when there is none.
 
-        The first lines of its error log, or where that is when it cannot be read from here.
+        Contains the first lines of the error log, or the log's address when it cannot be read from here.
         """
         url = str(reply.fields.get("ErrorURL") or "")
         lines = " | ".join(self._http.fetch(url).splitlines()[:_ERROR_LINES]) if url else ""
         return f"; rows: {lines[:_ERROR_CHARACTERS] or url}" if url else ""
 
     def _cancel(self, table: TableId, label: str) -> TransactionState:
-        """Cancel a transaction whose back end was restarted and does not know it: a rollback does not end that one."""
+        """Cancel a transaction that its restarted back end no longer knows; a rollback would not end it."""
         place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
         try:
             self._http.request("POST", f"/api/{place}/_cancel?label={quote(label, safe='')}")

@@ -1,12 +1,12 @@
-"""Commits of prepared loads by their labels, and of staged files. Driver.
+"""Commit prepared loads by their labels, and load staged files. Runs in the driver.
 
 | state of a decided label | what it means | what is done |
 |---|---|---|
-| PREPARED | decided, not committed | commit |
-| COMMITTED, VISIBLE | committed before; not yet visible is as good | nothing |
-| ABORTED | the server gave it up: it was prepared for longer than its limit, or somebody aborted it | LoadLost |
-| UNKNOWN | the server has forgotten it, or is another one | LoadLost |
-| PREPARE | another load has the label now | stop |
+| PREPARED | decided, not yet committed | commit |
+| COMMITTED, VISIBLE | committed before; COMMITTED becomes VISIBLE by itself | nothing |
+| ABORTED | the server aborted it after its time limit, or somebody did | LoadLost |
+| UNKNOWN | the server has forgotten it, or is another server | LoadLost |
+| PREPARE | another load has the label now | stop with an error |
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _LOADED = ("SUCCESS", "PUBLISH TIMEOUT")
 
 @dataclass(frozen=True, slots=True)
 class LabelCommit:
-    """Commits prepared transactions by their labels; a server that is away is waited for as `retry` says. Driver."""
+    """Commits prepared transactions by their labels. `retry` waits for a server that is away. Driver."""
 
     transactions: Transactions
     retry: RetryPolicy
 
     def __call__(self, table: TableId, handle: Any) -> None:
-        """Commit one handle, or find that it is committed.
+        """Commit the load of a handle, unless it is committed already.
 
-        Raises CommitFailed (prepared still), CommitUnknown (sent, and no answer until the time was up), LoadLost,
-        SinkError for what is final.
+        Raises CommitFailed (it is still prepared), CommitUnknown (sent, but no answer within the time limit),
+        LoadLost, and SinkError for final errors.
         """
         label = str(handle["label"])
         if not label:
@@ -57,7 +57,7 @@ class LabelCommit:
                 sent, error = True, unknown
             except SinkUnavailable as away:
                 error = away
-            # Committing again is safe: the label tells what became of the commit before.
+            # Committing again is safe: the label tells what became of the earlier commit.
             if not backoff.pause(str(error)):
                 raise _final_error(error, sent, where)
 
@@ -75,7 +75,7 @@ class LabelCommit:
             raise SinkUnavailable("a load cannot be rolled back", where=f"{table} (label {label})", hint=hint)
 
     def _try_commit(self, table: TableId, label: str, where: str) -> SinkError | None:
-        """The error that another try may help against; None when the load is committed. Raises SinkError."""
+        """Try once; None when the load is committed, else the error that another try may overcome. Raises SinkError."""
         reply = self.transactions.commit(table, label)
         if reply.ok:
             return None
@@ -92,7 +92,7 @@ class LabelCommit:
 
 @dataclass(frozen=True, slots=True)
 class StagedCommit:
-    """Loads the files of one batch; a server that is away is waited for as `retry` says. Driver."""
+    """Loads the staged files of one batch. `retry` waits for a server that is away. Driver."""
 
     transactions: Transactions
     directory: Path
@@ -101,7 +101,7 @@ class StagedCommit:
     retry: RetryPolicy
 
     def __call__(self, table: TableId, handle: Mapping[str, Any]) -> None:
-        """Load one file, or find that it is loaded. Raises CommitFailed or SinkError."""
+        """Load the file of a handle, unless it is loaded already. Raises CommitFailed or SinkError."""
         label = str(handle["label"])
         if not label:
             return
@@ -122,7 +122,7 @@ class StagedCommit:
         return self.transactions.state(table.database, label).state in DONE
 
     def _load(self, table: TableId, label: str, handle: Mapping[str, Any]) -> bool:
-        """Send the file; False when the label is in use at this moment."""
+        """Send the file; False when the label is in use just now."""
         path = batch_folder(self.directory, self.batch) / str(handle["file"])
         where = f"{table} (label {label})"
         try:
@@ -151,7 +151,7 @@ def _check_rows(reply: Reply, sent: int, where: str) -> None:
 
 
 def _final_error(error: SinkError, sent: bool, where: str) -> SinkError:
-    """The error when the time is up."""
+    """The error to raise when the time for retries has run out."""
     if isinstance(error, CommitFailed):
         return error
     reason = f"{error.where}: {error.message}" if error.where else error.message
@@ -160,7 +160,7 @@ def _final_error(error: SinkError, sent: bool, where: str) -> SinkError:
 
 
 def _lost(where: str, found: LabelState) -> SinkError:
-    """The error for a decided label that is not prepared any more."""
+    """The error for a label whose batch is decided, but whose load is no longer prepared."""
     if found.state is TransactionState.ABORTED:
         hint = (
             "then keep prepared transactions longer: sink.prepared-timeout, or the server's "

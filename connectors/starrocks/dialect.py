@@ -1,13 +1,13 @@
-"""StarRocks' dialect: tables, what is done in place, statements. Pure, nothing is executed here.
+"""StarRocks's dialect: its tables, its statements, and the changes that it makes in place. Pure: nothing is executed.
 
 | the source's table | becomes |
 |---|---|
-| with a primary key | PRIMARY KEY table: key columns first and in key order, distributed by hash of the key |
-| without | DUPLICATE KEY table: the first column that StarRocks can sort by comes first; distributed at random |
+| with a primary key | PRIMARY KEY table: key columns first, in the key's order; distributed by hash of the key |
+| without | DUPLICATE KEY table: begins with the first column that StarRocks can sort by; distributed at random |
 
 Only key columns are NOT NULL: the source has checked the others, a zero date of a NOT NULL column arrives as NULL, and
-a delete has to carry no value columns then. StarRocks cannot change a key in place, nor the type of a key column (but
-for a longer VARCHAR): the table is copied into a shadow table, and the two swap their names.
+deletes need no values for nullable columns. StarRocks cannot change a key in place, nor the type of a key column
+(except for a longer VARCHAR): then the table is copied into a shadow table, and the two swap their names.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SORTABLE = frozenset({*WHOLE, "BOOLEAN", "DECIMAL", "DATE", "DATETIME", "CHAR",
 
 @dataclass(frozen=True)
 class StarRocksDialect(TableDialect):
-    """The options about tables.
+    """The dialect, with the options about tables.
 
     Attributes:
-        buckets: of the distribution; None lets the server choose.
-        properties: of CREATE TABLE, such as ("replication_num", "1").
-        zone: of instants.
+        buckets: the number of buckets of a table; None lets the server choose.
+        properties: properties of CREATE TABLE, such as ("replication_num", "1").
+        zone: the time zone that instants are written in.
     """
 
     types: TypeRules = field(default_factory=TypeRules)
@@ -53,11 +53,11 @@ class StarRocksDialect(TableDialect):
     all_in_jobs = True
 
     def with_options(self, change: CreateTable) -> StarRocksDialect:
-        """The options as further properties, which win."""
+        """The dialect with the change's options as further properties, which take precedence."""
         return replace(self, properties=tuple({**dict(self.properties), **dict(change.options)}.items()))
 
     def check_existing(self, actual: ActualTable[SqlType]) -> None:
-        """Tables of another model take no deletes."""
+        """Refuse tables of other models, because those take no deletes."""
         model = actual.foreign_model if isinstance(actual, StarRocksTable) else ""
         if model:
             reason = f"exists as a {model} KEY table, which cannot take deletes"
@@ -65,14 +65,14 @@ class StarRocksDialect(TableDialect):
             raise ChangeRefused(reason, where=str(actual.id), hint=hint)
 
     def check_table(self, table: TableId) -> None:
-        """Names that loads can tell in headers of HTTP."""
+        """Refuse names that a load cannot state in an HTTP header."""
         for name in (table.database, table.table):
             if name != name.strip() or not {"\r", "\n"}.isdisjoint(name):
                 reason = f"a load cannot tell a name with a line end, or with spaces around it: {name!r}"
                 raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
 
     def check_column(self, table: TableId, name: str) -> None:
-        """Names of hidden columns."""
+        """Refuse the names of StarRocks's hidden columns."""
         super().check_column(table, name)
         if name.casefold() in _RESERVED:
             reason = f"column {name}: the name is reserved by StarRocks"
@@ -81,23 +81,23 @@ class StarRocksDialect(TableDialect):
     # types
 
     def column_type(self, data_type: DataType, *, key: bool) -> SqlType:
-        """The type that keeps every value."""
+        """The StarRocks type that keeps every value of the column."""
         return self.types.column_type(data_type, key=key)
 
     def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
-        """Every value unchanged; too long texts are found value by value."""
+        """Whether the column takes every value unchanged; texts that are too long are found value by value."""
         return self.types.holds(actual, data_type, key=key)
 
     def data_type(self, actual: SqlType) -> DataType:
-        """The nearest type of the engine."""
+        """The nearest type of this tool."""
         return data_type(actual, digits=SECONDS_DIGITS)
 
     def modifies_in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
-        """True for changes that MODIFY COLUMN makes; of a key column it makes text longer."""
+        """Whether MODIFY COLUMN makes the change; for a key column it only makes text longer."""
         return _modifies(column.type, new) and (new.is_text or not table.in_key(column.name))
 
     def casts_exactly(self, old: SqlType, new: SqlType) -> bool:
-        """Where CAST keeps every value that the source's column can have after the change."""
+        """Whether CAST keeps every value that the source's column can have after the change."""
         if old == new or _modifies(old, new):
             return True
         if old.name in WHOLE:
@@ -105,14 +105,14 @@ class StarRocksDialect(TableDialect):
         return (old.name, new.name) in {("DECIMAL", "DECIMAL"), ("DATETIME", "DATE"), ("DOUBLE", "FLOAT")}
 
     def is_fixed(self, table: ActualTable[SqlType], name: str) -> bool:
-        """Keys of any model, and the first column, which sorts the table."""
+        """Whether the column cannot be altered: key columns of any model, and the first one, which sorts the table."""
         sorted_by = table.sorted_by if isinstance(table, StarRocksTable) else ()
         return any(same(part, name) for part in (*table.key, *sorted_by, table.columns[0].name))
 
     # tables
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
-        """With its default, where that is a constant of the type or the current time."""
+        """The column, with its default where that is a constant of the type or the current time."""
         sql_type = self.types.column_type(column.type, key=key)
         default = None if key else default_text(column, sql_type, self.zone)
         if not key and default is None and column.default is not None and sql_type.name == "DATETIME":
@@ -120,12 +120,15 @@ class StarRocksDialect(TableDialect):
         return ActualColumn(column.name, sql_type, not key, default, column.comment)
 
     def added_column(self, column: Column) -> ActualColumn[SqlType]:
-        """Without the current time: the source's clock at that time is not ours."""
+        """The column without a default of the current time: existing rows would get another time than in the source."""
         new = self.new_column(column, key=False)
         return replace(new, default=None) if new.default == NOW else new
 
     def with_key(self, table: ActualTable[SqlType], key: tuple[str, ...]) -> StarRocksTable:
-        """The table sorted by these columns, which come first. Raises ChangeRefused when there is none."""
+        """The table with these key columns first. Without a key, the first sortable column comes first.
+
+        Raises ChangeRefused when there is no such column.
+        """
         columns = {
             column.name: _as_key(column)
             if column.name in key
@@ -144,7 +147,7 @@ class StarRocksDialect(TableDialect):
         return StarRocksTable(table.id, ordered, key, table.comment, sorted_by=first)
 
     def cast(self, old: ActualColumn[SqlType], new: ActualColumn[SqlType], before: DataType | None = None) -> str:
-        """Bytes become hexadecimal digits."""
+        """The cast between the two types; bytes become hexadecimal digits."""
         if old.type.name == "VARBINARY" and old.type != new.type:
             return f"hex({quoted(old.name)})"
         return super().cast(old, new, before)
@@ -152,7 +155,7 @@ class StarRocksDialect(TableDialect):
     # statements
 
     def create_table(self, table: ActualTable[SqlType]) -> Sequence[str]:
-        """When there is none."""
+        """CREATE TABLE IF NOT EXISTS."""
         columns = ", ".join(_definition(column) for column in table.columns)
         keys = ", ".join(quoted(part) for part in table.key)
         model = f"PRIMARY KEY ({keys})" if keys else f"DUPLICATE KEY ({quoted(table.columns[0].name)})"
@@ -169,31 +172,31 @@ class StarRocksDialect(TableDialect):
         return [" ".join(parts)]
 
     def comment_table(self, table: ActualTable[SqlType], comment: str) -> str:
-        """Another comment."""
+        """ALTER TABLE that sets the comment."""
         return f"ALTER TABLE {self.table_name(table.id)} COMMENT = {text_literal(comment)}"
 
     def add_column(
         self, table: ActualTable[SqlType], column: ActualColumn[SqlType], after: str | None
     ) -> Sequence[str]:
-        """Last, wherever it is in the source."""
+        """ADD COLUMN at the end, wherever the column is in the source."""
         return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {_definition(column)}"]
 
     def modify_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], value: str) -> str:
-        """The whole definition: default and nullability have to be repeated as they are."""
+        """MODIFY COLUMN with the whole definition: default and nullability have to be repeated as they are."""
         return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {_definition(column)}"
 
     def comment_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType]) -> str:
-        """Only with the whole definition."""
+        """MODIFY COLUMN with the whole definition, because StarRocks cannot set the comment alone."""
         return self.modify_column(table, column, "")
 
     def swap_shadow(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
-        """In one step; then the old one, which has the copy's name, goes."""
+        """SWAP the two names in one step, then drop the old table, which has the copy's name by then."""
         swap = f"ALTER TABLE {self.table_name(table.id)} SWAP WITH {quoted(copy.table)}"
         return [swap, self.drop_copy(copy)]
 
 
 def _modifies(old: SqlType, new: SqlType) -> bool:
-    """Whether MODIFY COLUMN makes the change, for a value column, and keeps every value."""
+    """Whether MODIFY COLUMN makes the change to a value column and keeps every value."""
     if old.name in WHOLE and new.name in WHOLE:
         return WHOLE.index(new.name) > WHOLE.index(old.name)
     if old.name == new.name == "VARCHAR":
@@ -225,7 +228,7 @@ def _needs_key(property_name: str) -> bool:
 
 
 def _definition(column: ActualColumn[SqlType]) -> str:
-    """A column, as CREATE TABLE, ADD COLUMN and MODIFY COLUMN take it."""
+    """The definition of a column, as in CREATE TABLE, ADD COLUMN and MODIFY COLUMN."""
     parts = [quoted(column.name), str(column.type), "NULL" if column.nullable else "NOT NULL"]
     if column.default is not None:
         now = column.type.name == "DATETIME" and _NOW.fullmatch(column.default)

@@ -1,7 +1,7 @@
-"""One load of one table in one task: a transaction from its first row until it is prepared. Executor.
+"""One load of one table in one task: a transaction, from its first row until it is prepared. Runs in executors.
 
-The transaction begins with the first row that is sent, as StarRocks refuses one without rows. Its answer to `prepare`
-tells how many rows it loaded; anything but the number that was sent fails the load, which the task then sends again.
+The transaction begins with the first row, because StarRocks refuses one without rows. The answer to `prepare` has the
+number of rows that were loaded. Any number but that of the rows sent makes the load fail; the task then sends it again.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ class Loader:
     dead_letters: str | None = None
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StarRocksLoad:
-        """The load of part number `part` of a table. Raises SinkError."""
+        """Begin the load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
         labels = self.labels.choices(task, first.table, part)
-        name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent
+        name = self.labels.label(task.batch, first.table, task.partition, part)  # the same for every generation
         dead_letters = DeadLetters(self.dead_letters or "", f"{folder_of(first.table)}/{name}", task.attempt)
         return StarRocksLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
 
 def handle(label: str, *, upserts: bool) -> dict[str, Any]:
-    """The decision file's note of a load; the label is empty when there was no row to send."""
+    """The handle of a load, as the decision file keeps it; the label is empty when there was no row to send."""
     return {"label": label, "upserts": upserts}
 
 
 class StarRocksLoad(TableLoad[Upload]):
-    """One transaction."""
+    """A load in one transaction."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class StarRocksLoad(TableLoad[Upload]):
         encoder: FlushEncoder,
         dead_letters: DeadLetters,
     ) -> None:
-        """`labels`: those to try, in order; a further one is for rows that may be loaded once more."""
+        """`labels` are tried in order: those after the first are for rows that may be loaded a second time."""
         super().__init__(table, labels[0], encoder, dead_letters, loader.retry)
         self._loader, self._labels, self._upserts = loader, labels if upserts else labels[:1], upserts
         self._transaction: int | None = None
 
     def _open(self, encoded: EncodedFlush) -> Upload:
-        """Begin the transaction and the request whose body the rows are."""
+        """Begin the transaction, and the request whose body the rows become."""
         self._transaction = self._begin()
         try:
             headers = {**self._loader.headers, **STRICT, **encoded.headers}
@@ -87,7 +87,7 @@ class StarRocksLoad(TableLoad[Upload]):
             raise
 
     def _begin(self) -> int:
-        """Begin under the first label that is not used up."""
+        """Begin a transaction under the first label that no committed load has."""
         for label in self._labels:
             self._label = label
             self._loader.record.note(self._table, label)
@@ -110,12 +110,12 @@ class StarRocksLoad(TableLoad[Upload]):
         return handle("", upserts=self._upserts)
 
     def _finish_body(self, body: Upload) -> Any:
-        """End the body, prepare, check what was loaded."""
+        """End the body, prepare the transaction, and check how much was loaded."""
         try:
             self._check_load(replies.read(body.finish()))
             self._check_prepared(self._loader.transactions.prepare(self._table, self._label))
         except CommitUnknown as error:
-            # Nothing is decided yet, so what became of it does not matter: it is sent again.
+            # The batch is not decided yet, so the outcome does not matter: the rows are sent again.
             self._give_up()
             raise SinkUnavailable(error.message, where=error.where, hint="the rows are sent again") from error
         except SinkError:
@@ -149,6 +149,6 @@ class StarRocksLoad(TableLoad[Upload]):
             )
 
     def _give_up(self) -> None:
-        """Roll back, so that nothing stays open whatever comes next."""
+        """Roll back, so that no transaction stays open."""
         if self._transaction is not None:
             self._loader.transactions.roll_back(self._table, self._label)

@@ -1,4 +1,4 @@
-"""Options of the StarRocks sink; names are Flink CDC's where it has the option."""
+"""Options of the StarRocks sink; named as in Flink CDC where it has the same option."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HARMFUL = {
 }
 _ANSWER_S = 600.0
 KEYED_PROPERTIES = ("enable_persistent_index", "persistent_index_type", "primary_index_cache_expire_sec")
-"""Properties that say something about PRIMARY KEY tables alone."""
+"""Properties that only PRIMARY KEY tables take."""
 
 
 class StarRocksSinkOptions(LoadSinkOptions):
@@ -145,14 +145,14 @@ class StarRocksSinkOptions(LoadSinkOptions):
     )
 
     def warnings(self) -> Iterator[Remark]:
-        """Settings that do not fit every value."""
+        """Warn of settings with which some values do not fit."""
         yield from super().warnings()
         if self.character_bytes < 4:
             yield Remark("unicode-char.max-bytes", "text with 4-byte characters may not fit; such rows stop the run")
 
     @property
     def most_key_bytes(self) -> int | None:
-        """The limit of the back ends."""
+        """The most bytes that the back ends allow in a key."""
         return self.key_bytes
 
     def http_frontends(self) -> tuple[Address, ...]:

@@ -1,7 +1,7 @@
-"""Answers of the transaction interface, and what they mean. Pure.
+"""Parse the answers of the transaction interface and tell what they mean. Pure.
 
-Every answer of a back end has HTTP status 200, so the word in `Status` decides. Back ends answer with names such as OK,
-TXN_NOT_EXISTS or ANALYSIS_ERROR, front ends with OK or FAILED and `<java class>: <text>` in `Message`.
+Every answer of a back end has HTTP status 200, so the field `Status` decides. Back ends put names there such as OK,
+TXN_NOT_EXISTS or ANALYSIS_ERROR; front ends put OK or FAILED, with `<java class>: <text>` in `Message`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN = 500
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer taken apart. `status` is upper case; `fields` holds all of it; `server` is who answered."""
+    """One parsed answer. `status` is in upper case, `fields` holds the whole answer, `server` is who answered."""
 
     status: str
     message: str
@@ -46,13 +46,13 @@ class Reply:
         return self.status == LABEL_EXISTS or bool(_LABEL_USED.search(self.message))
 
     def number(self, name: str) -> int | None:
-        """A number of the answer, None when it has none of that name."""
+        """The number in a field of the answer; None when the field is missing or no number."""
         value = self.fields.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def read(answer: Answer) -> Reply:
-    """Take an answer apart. Raises SinkError or SinkUnavailable for an HTTP status that is none of the interface's."""
+    """Parse an answer. Raises SinkError or SinkUnavailable for an HTTP status that the interface does not use."""
     check_status(answer)
     try:
         fields = json.loads(answer.text)
@@ -68,7 +68,7 @@ def read(answer: Answer) -> Reply:
 
 
 def failure(what: str, where: str, reply: Reply, details: str = "") -> SinkError:
-    """The error for a reply that is not OK: what the user can do, and whether trying again makes sense."""
+    """The error for a reply that is not OK: its hint, and whether trying again may help."""
     text = f"{what}: {reply.message or reply.status}"[: 2 * _SHOWN] + details
     for part, hint in _HINTS:
         if part in reply.message.lower():
@@ -80,7 +80,7 @@ def failure(what: str, where: str, reply: Reply, details: str = "") -> SinkError
 
 
 def is_denied(reply: Reply) -> bool:
-    """Whether the account may not do this: trying again cannot help."""
+    """Whether the account lacks the privilege, so that trying again cannot help."""
     return any(part in reply.message.lower() for part, hint in _HINTS if hint is _DENIED)
 
 

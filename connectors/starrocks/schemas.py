@@ -1,4 +1,4 @@
-"""Schema changes in StarRocks: the driver's side of the dialect."""
+"""Make schema changes in StarRocks: the driver executes the statements of the dialect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors.starrocks.catalog import read_database
 
 
 class StarRocksSchemas(ServerSchemas[SqlType]):
-    """An open session."""
+    """An open session for schema changes."""
 
     words = ServerVocabulary(
         newest_job="JobId",
@@ -37,12 +37,12 @@ class StarRocksSchemas(ServerSchemas[SqlType]):
     )  # fmt: skip
 
     def identity(self, table: TableId) -> str:
-        """The number of its oldest partition, which it keeps under another name; empty for a table without any."""
+        """The number of the table's oldest partition, which a rename does not change; empty when it has none."""
         rows = self._session.rows(f"SHOW PARTITIONS FROM {self.dialect.table_name(table)}")
         return str(min((int(str(row[0])) for row in rows), default=""))
 
     def read(self, tables: Sequence[TableId]) -> Layout[SqlType]:
-        """Two queries for each database, however many tables it has."""
+        """Read the tables, with two queries for each database."""
         databases = self.databases()
         named = sorted({table.database for table in tables} & set(databases))
         return Layout((table for name in named for table in read_database(self._session, name)), databases)

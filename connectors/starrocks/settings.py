@@ -1,4 +1,4 @@
-"""Options as the parts of the StarRocks sink take them. Driver, once per run; every result is frozen and picklable."""
+"""Convert the options to what the parts of the StarRocks sink take. Driver, once per run; results are picklable."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from connectors.starrocks.types import TypeRules
 
 
 def dialect(options: StarRocksSinkOptions) -> StarRocksDialect:
-    """How tables are created."""
+    """The dialect that creates tables."""
     properties = tuple(options.table_properties().items())
     types = TypeRules(options.character_bytes, options.json_type == "json")
     return StarRocksDialect(types, options.buckets, properties, options.zone)
 
 
 def transactions(options: StarRocksSinkOptions) -> Transactions:
-    """How loads are sent."""
+    """The client that sends loads."""
     return Transactions(HttpClient(http_servers(options)), transaction_limits(options), options.packing())
 
 
 def transaction_limits(options: StarRocksSinkOptions) -> TransactionLimits:
-    """How long StarRocks keeps loads."""
+    """The time limits for which StarRocks keeps loads."""
     prepared_s = None if options.prepared_timeout_s is None else max(1, round(options.prepared_timeout_s))
     return TransactionLimits(max(1, round(options.load_timeout_s)), prepared_s)

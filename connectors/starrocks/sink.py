@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StarRocksSink(LoadSink):
-    """Loads into StarRocks with two phases. Picklable; connections are opened when they are needed."""
+    """Loads rows into StarRocks in two phases. Picklable; connections are opened when needed."""
 
     server: ClassVar[str] = "StarRocks"
     grants: ClassVar[str] = "GRANT SELECT on the tables, and what CREATE and ALTER need, to the user"
@@ -53,12 +53,12 @@ class StarRocksSink(LoadSink):
         )
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Commit every label, those of a table in log order. Driver."""
+        """Commit every load by its label; the loads of one table in the order of the log. Driver."""
         super().commit(batch, prepared)
         forget_files(self._store, batch)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Roll back what an earlier run of this pipeline prepared and never decided. Driver."""
+        """Roll back the loads that an earlier run of this pipeline prepared without deciding the batch. Driver."""
         drop_files(self._store, batch)
         super().abort(batch, noted)
 
@@ -77,7 +77,7 @@ class StarRocksSink(LoadSink):
         from_file = StagedCommit(self._transactions, self._store.bulk(""), headers, batch, self._retry)
 
         def commit(table: TableId, handle: Any) -> None:
-            # The option may have changed since the batch was prepared.
+            # The handle decides, because the option may have changed since the batch was prepared.
             (from_file if "file" in handle else self._by_label)(table, handle)
 
         return commit
@@ -87,11 +87,11 @@ class StarRocksSink(LoadSink):
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[StarRocksSchemas]:
-        """A session with one front end. Driver."""
+        """Open a session with one front end, for schema changes. Driver."""
         with self._session() as session:
             yield StarRocksSchemas(session, settings.dialect(self._options), self._job_policy)
 
     @property
     def _in_phases(self) -> bool:
-        """Whether StarRocks holds prepared rows."""
+        """Whether StarRocks keeps prepared rows until the commit."""
         return self._options.delivery_guarantee == "exactly-once"

@@ -1,8 +1,8 @@
 """At-least-once: rows wait in files of the state directory, and the driver loads them once the batch is decided.
 
-StarRocks holds nothing between the phases, so nothing expires there, schema changes wait for nothing, and versions
-without the transaction interface will do. The label makes a load happen once for as long as the server remembers it; a
-batch that is committed again after that is loaded again.
+StarRocks keeps nothing between the two phases, so nothing expires there, schema changes need not wait, and versions
+without the transaction interface work too. The label prevents a second load for as long as the server remembers it; a
+batch that is committed again later is loaded again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FOLDER = "loads"
 
 @dataclass(frozen=True, slots=True)
 class StagedLoader:
-    """Begins the files of one task. Thread safe."""
+    """Opens the files of one task. Thread safe."""
 
     store: Store
     targets: Targets
@@ -40,7 +40,7 @@ class StagedLoader:
     dead_letters: str | None = None
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StagedLoad:
-        """The file of part number `part` of a table. Raises SinkError."""
+        """Open the file of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         label = self.labels.label(task.batch, first.table, task.partition, part)
         dead_letters = DeadLetters(self.dead_letters or "", f"{folder_of(first.table)}/{label}", task.attempt)
@@ -50,7 +50,7 @@ class StagedLoader:
 
 
 class _StagedFile:
-    """A file of load text under way."""
+    """A file that is being written."""
 
     def __init__(self, path: Path, headers: Mapping[str, str]) -> None:
         self.path, self.headers = path, dict(headers)
@@ -67,7 +67,7 @@ class _StagedFile:
         return True
 
     def close(self) -> None:
-        """Make it durable."""
+        """Close the file and make it durable."""
         try:
             close_synced(self._file)
         except OSError as error:
@@ -79,7 +79,7 @@ class _StagedFile:
 
 
 class StagedLoad(TableLoad[_StagedFile]):
-    """One file of load text."""
+    """A load whose rows go into one file."""
 
     def __init__(
         self, store: Store, path: Path, table: TableId, label: str, encoder: FlushEncoder, dead_letters: DeadLetters
@@ -103,7 +103,7 @@ class StagedLoad(TableLoad[_StagedFile]):
 
 
 def forget_files(store: Store, batch: int) -> None:
-    """Remove the files of this batch and of older ones that a crash left behind. Driver."""
+    """Remove the files of this batch, and those of older batches that a crash left behind. Driver."""
     folder = store.bulk(_FOLDER)
     for old in folder.glob("*") if folder.exists() else ():
         if old.name.isdigit() and int(old.name) <= batch:

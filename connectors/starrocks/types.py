@@ -1,15 +1,15 @@
-"""Column types: this tool's to StarRocks', lossless, and back. Pure, nothing is executed here.
+"""Convert column types from this tool's to StarRocks's without loss, and back. Pure: nothing is executed.
 
 | type | StarRocks | as part of a key | why |
 |---|---|---|---|
 | BOOLEAN, TINYINT .. BIGINT | the same | the same | |
-| TINYINT, SMALLINT, INT UNSIGNED | SMALLINT, INT, BIGINT | the same | there is no UNSIGNED: one size up |
+| TINYINT, SMALLINT, INT UNSIGNED | SMALLINT, INT, BIGINT | the same | there is no UNSIGNED: the next larger type |
 | BIGINT UNSIGNED | LARGEINT | LARGEINT | a DECIMAL cannot be a key |
 | DECIMAL(p, s) | DECIMAL(p, s), VARCHAR beyond 38 digits | VARCHAR | a DECIMAL cannot be a key |
 | FLOAT, DOUBLE | FLOAT, DOUBLE | VARCHAR(32) | |
 | CHAR(n), VARCHAR(n) | VARCHAR(4n) | the same | lengths are bytes; CHAR loses zero bytes at its end |
-| STRING | VARCHAR(1048576) | the same | the longest there is |
-| JSON | VARCHAR(1048576), or JSON | VARCHAR | StarRocks' JSON keeps numbers as doubles |
+| STRING | VARCHAR(1048576) | the same | the longest that StarRocks has |
+| JSON | VARCHAR(1048576), or JSON | VARCHAR | StarRocks's JSON keeps numbers as doubles |
 | BINARY, VARBINARY, BYTES | VARBINARY | VARCHAR, hexadecimal digits | a VARBINARY cannot be a key |
 | GEOMETRY | VARBINARY | - | SRID and WKB, as the source keeps it |
 | DATE, TIMESTAMP, TIMESTAMP_LTZ | DATE, DATETIME, DATETIME | the same | LTZ in the time zone of the options |
@@ -37,10 +37,10 @@ from connectors.shared.streamload.sql_types import (
 )
 
 LONGEST_VARCHAR = LONGEST_BINARY
-"""Bytes; the longest VARCHAR and VARBINARY of a StarRocks table."""
+"""The bytes of the longest VARCHAR and VARBINARY of a StarRocks table."""
 _STRING_LENGTH = 65_533
 SECONDS_DIGITS = 6
-"""Of every DATETIME."""
+"""The digits of the fraction of a second in every DATETIME."""
 LONG_TEXT = SqlType("VARCHAR", LONGEST_VARCHAR)
 LONG_BINARY = SqlType("VARBINARY", LONGEST_VARCHAR)
 
@@ -53,18 +53,18 @@ _PLAIN = (
 _TEXT_WIDTHS = {
     "TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "LARGEINT": 20, "DATE": 10, "DATETIME": 26, "JSON": 0,
 }  # fmt: skip
-"""Bytes of the longest text of a value."""
+"""The bytes of the longest text that a value of each type has."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """The options about types: bytes reserved per character, and whether JSON becomes JSON or text."""
+    """The options about types: bytes reserved per character, and whether JSON stays JSON or becomes text."""
 
     character_bytes: int = 4
     native_json: bool = False
 
     def column_type(self, data_type: DataType, *, key: bool) -> SqlType:
-        """The StarRocks type that keeps every value of a column, spelled as it is created."""
+        """The StarRocks type that keeps every value of a column, as CREATE TABLE writes it."""
         kind, length = data_type.kind, data_type.length
         if kind is Kind.DECIMAL:
             return _decimal(data_type, key)
@@ -83,7 +83,7 @@ class TypeRules:
         return _PLAIN[kind]
 
     def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
-        """Whether an existing column takes the values unchanged; too long texts are found value by value."""
+        """Whether an existing column takes every value unchanged; texts that are too long are found value by value."""
         wanted = self.column_type(data_type, key=key)
         if actual == wanted or (actual.is_text and wanted.is_text):
             return True
@@ -100,7 +100,7 @@ class TypeRules:
 
 
 def read_type(name: str, size: int | None, digits: int | None) -> SqlType:
-    """The type in a row of `information_schema.columns`: DATA_TYPE, COLUMN_SIZE and DECIMAL_DIGITS.
+    """The type of a row of `information_schema.columns`: its DATA_TYPE, COLUMN_SIZE and DECIMAL_DIGITS.
 
     BOOLEAN is shown as a `tinyint` without a size, LARGEINT as `bigint unsigned`.
     """
@@ -121,11 +121,11 @@ def read_type(name: str, size: int | None, digits: int | None) -> SqlType:
 
 
 def default_text(column: Column, wanted: SqlType, zone: str = "UTC") -> str | None:
-    """The text between the quotes of DEFAULT, None when StarRocks cannot have the default as a constant of the type.
+    """The text between the quotes of DEFAULT; None when the default is no constant of the type in StarRocks.
 
-    The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns,
-    `CURRENT_TIMESTAMP` or an expression for those that are no constants. Those of TIMESTAMP_LTZ are UTC there, and come
-    out in `zone`.
+    The default of a source column is the text that the source shows: `b'101'` for BIT, `0x41` for binary columns,
+    `CURRENT_TIMESTAMP` or an expression where it is no constant. Defaults of TIMESTAMP_LTZ are in UTC there, and are
+    converted to `zone`.
     """
     text = plain_default(column)
     if text is None or wanted.name in ("VARBINARY", "JSON"):
@@ -138,7 +138,7 @@ def default_text(column: Column, wanted: SqlType, zone: str = "UTC") -> str | No
 def _decimal(data_type: DataType, key: bool) -> SqlType:
     precision, scale = data_type.length or 10, data_type.scale or 0
     if key or precision > WIDEST_DECIMAL:
-        # A sign, a point and the zero before it.
+        # Three more characters: a sign, a point and the zero before it.
         return SqlType("VARCHAR", precision + (3 if scale else 1))
     return SqlType("DECIMAL", precision, scale)
 
@@ -148,6 +148,6 @@ def _text(length: int) -> SqlType:
 
 
 def _has_room(actual: SqlType, wanted: SqlType) -> bool:
-    """Whether a text column is long enough for the plain text of a value of another type."""
+    """Whether a text column is long enough for the text of any value of another type."""
     width = wanted.length or 0
     return actual.max_bytes >= (width + 3 if wanted.name == "DECIMAL" else _TEXT_WIDTHS.get(wanted.name, FLOAT_TEXT))
