@@ -1,9 +1,9 @@
-"""Decided handles become snapshots: one for each table, with the batch number as a property in the same commit.
+"""Commit decided batches: one snapshot per table, which also stores the batch number as a table property.
 
     commit: load the table -> property >= batch: done -> find the places of all changed keys in this head
-            -> write position deletes -> commit on this head -> another head: again from the start
+            -> write position deletes -> commit on this head -> the head has moved: again from the start
 
-A lost answer needs no other care: the next look finds the property or does not. Driver.
+A lost answer needs no special care: the next attempt looks whether the property is there. Runs in the driver.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from connectors.shared.lake.two_phase import another_past, by_table, check_ident
 log = logging.getLogger(__name__)
 
 _TRIES = 20
-"""So often another writer may come first in one commit."""
+"""The number of attempts of a commit, each of which another writer may get ahead of."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class LakeCommits:
     """Commits batches. Picklable.
 
     Args:
-        pipeline: whose batches they are.
-        threads: how many tables are committed at a time.
-        folder: where the indexes of keys are.
+        pipeline: the pipeline whose batches they are.
+        threads: how many tables are committed at the same time.
+        folder: the folder of the key indexes.
     """
 
     catalog: Catalog
@@ -56,7 +56,7 @@ class LakeCommits:
     folder: Path
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Commit every table's handles; may repeat. Raises CommitFailed, SinkError, SinkUnavailable."""
+        """Commit the handles of every table; may be repeated. Raises CommitFailed, SinkError, SinkUnavailable."""
         by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
 
     def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
@@ -122,7 +122,7 @@ class LakeCommits:
 
 
 def _with_index(index: KeyIndex, files: SnapshotFiles, keys: pa.Table) -> dict[str, np.ndarray] | None:
-    """Places by the index; None when it cannot be used."""
+    """Find the places with the index; None when it cannot be used."""
     with only_an_index(index):
         return index.find(files, keys)
     return None
@@ -130,12 +130,12 @@ def _with_index(index: KeyIndex, files: SnapshotFiles, keys: pa.Table) -> dict[s
 
 @dataclass(frozen=True)
 class ChangedKeys:
-    """The keys of a batch's changes in one table.
+    """The keys that a batch changes in one table.
 
     Attributes:
-        keys: each once, columns named by `key_names`.
-        places: the last rows of those that are not deleted: key columns, `file` (path) and `pos`.
-        superseded: positions of new rows that a later flush has again, by path.
+        keys: the distinct keys, in columns named by `key_names`.
+        places: the newest rows of the keys that are not deleted: key columns, `file` (path) and `pos`.
+        superseded: positions of the batch's own rows that a later flush replaces, by path.
     """
 
     keys: pa.Table
@@ -144,7 +144,7 @@ class ChangedKeys:
 
 
 def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
-    """Read the flushes' keys, in log order: the last flush with a key counts."""
+    """Read the keys of the flushes in log order; the last flush that has a key counts."""
     parts: list[pa.Table] = []
     for number, flush in enumerate(flushes):
         keys = read_keys(table.library.io, flush.keys, flush.keys_path)
@@ -159,10 +159,10 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
         )
     rows = pa.concat_tables(parts)
     names = key_names(len(table.key))
-    if len(flushes) == 1:  # a flush has each key once
+    if len(flushes) == 1:  # a flush has each key only once
         return ChangedKeys(rows.select(names), _rows_with_place(rows), {})
     signs = [f"signbit({name})" for name in names if pa.types.is_floating(rows.schema.field(name).type)]
-    by = ", ".join([*names, *signs])  # to DuckDB -0 is 0, which is another key
+    by = ", ".join([*names, *signs])  # DuckDB takes -0 for 0, though they are different keys
     with connection() as duck:
         duck.register("rows", rows)
         ranked = duck.sql(

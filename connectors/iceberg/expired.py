@@ -1,10 +1,10 @@
-"""Files that only expired snapshots named: noted when these expire, removed once no query can read them any more.
+"""Remove the files that only expired snapshots named, once no query can still be reading them.
 
     <sink's folder>/expired/<table's UUID>/<number>.json     {"expired_s": seconds since the epoch, "paths": [...]}
-    <sink's folder>/expired/<table's UUID>/<number>.unsure   the same, and the snapshots may be there still
+    <sink's folder>/expired/<table's UUID>/<number>.unsure   the same, but the snapshots may still exist
 
-A note is made before the snapshots go. Of one that a crash has left unsure, files that the table names stay. A note
-that is lost with a machine costs room and nothing else. Driver.
+A note is written before the snapshots expire. After a crash has left an unsure note, the files that the table still
+names are kept. A note that is lost with its machine only costs space. Runs in the driver.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _SURE, _UNSURE = ".json", ".unsure"
 
 @dataclass(frozen=True)
 class ExpiredFiles:
-    """Files of expired snapshots.
+    """The files of expired snapshots.
 
     Args:
-        folder: where they are noted.
-        keep_s: how long they stay.
-        clock: seconds since the epoch.
+        folder: the folder of the notes.
+        keep_s: for how many seconds the files are kept.
+        clock: gives the seconds since the epoch.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ class ExpiredFiles:
 
     @contextmanager
     def expiring(self, table: LakeTable, paths: Collection[str]) -> Iterator[None]:
-        """Have the files removed later, where the block succeeds in letting their snapshots go."""
+        """Note the files for removal later, if the block succeeds in expiring their snapshots."""
         notes = self._notes(table)
         note = self.folder / table.identity / f"{int(notes[-1].stem) + 1 if notes else 0:09}{_UNSURE}"
         write_file(note, json.dumps({"expired_s": self.clock(), "paths": sorted(paths)}).encode())
@@ -50,11 +50,11 @@ class ExpiredFiles:
         forget(paths)
 
     def remove(self, table: LakeTable, *, all_at_once: bool = False) -> None:
-        """Remove the files whose time has come; all of them where the table goes."""
+        """Remove the files whose time has passed; `all_at_once`, for a table that is dropped, removes all of them."""
         for note in self._notes(table):
             found = _read(note)
             if not all_at_once and float(found["expired_s"]) + self.keep_s > self.clock():
-                break  # those after it are younger
+                break  # the remaining notes are younger
             named = snapshot_files(table, table.metadata.snapshots) if note.suffix == _UNSURE else set[str]()
             for path in found["paths"]:
                 if path not in named:
@@ -67,14 +67,14 @@ class ExpiredFiles:
 
 
 def snapshot_files(table: LakeTable, snapshots: Iterable[Any]) -> set[str]:
-    """Paths of all files of snapshots: manifest lists, manifests, data files, delete files."""
+    """The paths of all files of the snapshots: manifest lists, manifests, data files and delete files."""
     lists = list(snapshots)
     manifests = _manifests(table, lists)
     return {*(snapshot.manifest_list for snapshot in lists), *manifests, *_files(table, manifests.values())}
 
 
 def unshared_files(table: LakeTable, some: Collection[Any], others: Collection[Any]) -> set[str]:
-    """Paths of the files that some snapshots of a table name and its other ones do not."""
+    """The paths of the files that `some` snapshots of a table name and the `others` do not."""
     staying = _manifests(table, others)
     lonely = {path: each for path, each in _manifests(table, some).items() if path not in staying}
     files = _files(table, lonely.values())
@@ -95,6 +95,6 @@ def _files(table: LakeTable, manifests: Iterable[Any]) -> set[str]:
 def _read(note: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
-    except ValueError:  # cut off in a crash of the machine
+    except ValueError:  # truncated by a crash of the machine
         return {"expired_s": 0.0, "paths": []}
     return found

@@ -1,6 +1,6 @@
-"""Data files on their way from a task to the commit: the library's `DataFile` records as JSON bytes, and back.
+"""Convert data files for the way from a task to the commit: the library's `DataFile` records to JSON, and back.
 
-Values of partitions and bounds are in the format's single-value serialization, as base64.
+The values of partitions and bounds are in the format's single-value serialization, encoded as base64.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """One flush of a task: files of rows, and the file with the keys of all its changes.
+    """One flush of a task: its data files, and the file with the keys of all its changes.
 
     Attributes:
         files: the library's `DataFile` records.
-        keys: an Arrow IPC file: the key columns in the table's order, `file` (int32, which of `files` has the row, -1
-            for a delete) and `pos` (int64, the row's place in it). Empty for a table without a key, and where there is
-            a path.
-        keys_path: where that file is in the lake, when it is too large for a handle.
+        keys: an Arrow IPC file with the key columns in the table's order, `file` (int32: the number of the row's file
+            in `files`, -1 for a delete) and `pos` (int64: the row's position in that file). Empty for a table without
+            a key, and when there is a `keys_path`.
+        keys_path: the path of that file in the lake, when it is too large for a handle.
     """
 
     files: tuple[Any, ...]
@@ -33,7 +33,7 @@ class Flush:
 
 
 def packed(table: Any, flushes: Sequence[Flush]) -> bytes:
-    """The flushes of one table of one task as a payload. `table` is the library's."""
+    """The payload with the flushes of one table in one task. `table` is the library's."""
     return json.dumps([
         {
             "keys": base64.b64encode(flush.keys).decode(), "keys_path": flush.keys_path,
@@ -44,7 +44,7 @@ def packed(table: Any, flushes: Sequence[Flush]) -> bytes:
 
 
 def unpacked(table: Any, payload: bytes) -> list[Flush]:
-    """The flushes that `packed` gave."""
+    """The flushes in a payload that `packed` made."""
     items = json.loads(payload)
     return [
         Flush(

@@ -1,12 +1,12 @@
-"""An index of keys in the pipeline's state, for tables that are large beside their batches: key -> (file, position).
+"""An index of keys in the pipeline's state, for tables much larger than their batches: key -> (file, position).
 
-It is for one head of one table. After a commit of ours it goes along, a merge of files too; any other head, and a table
-that was recreated, has it built again by one scan of the key columns. It is never the truth: without it the files are
-looked through.
+It is valid for one head of one table. This pipeline's own commits and merges of files update it; for any other head, or
+a recreated table, it is built again with one scan of the key columns. It is only a cache: without it the data files are
+searched.
 
     <sink's folder>/keys/<table's UUID>.sqlite   places(key, file, pos), files(id, path), head(uuid, snapshot)
 
-A key of one whole number is stored as it is, any other as the MD5 of its parts' lengths and texts.
+A key of one whole number is stored as it is; any other as the MD5 of the lengths and texts of its parts.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from connectors.shared.lake.queries import connection
 log = logging.getLogger(__name__)
 
 FROM_ROWS = 500_000
-"""Smaller tables are looked through in less time than an index takes."""
+"""The least rows of a table with an index; searching a smaller one is faster than keeping an index."""
 MOST_SHARE = 50
-"""The index is for batches with fewer keys than this part of the table's rows."""
+"""The index is used for batches with fewer keys than the table's rows divided by this."""
 
 
 class KeyIndex:
@@ -40,11 +40,11 @@ class KeyIndex:
         self._table, self._path = table, folder / f"{table.identity}.sqlite"
 
     def is_for(self, files: SnapshotFiles, keys: pa.Table) -> bool:
-        """Whether the table is so large beside the batch that the index pays."""
+        """Whether the table is so much larger than the batch that the index pays off."""
         return bool(files.rows >= max(FROM_ROWS, MOST_SHARE * keys.num_rows))
 
     def find(self, files: SnapshotFiles, keys: pa.Table) -> dict[str, np.ndarray]:
-        """Live positions of rows with these keys, by data file. Builds the index where it is of another head."""
+        """The live positions of rows with these keys, by data file. Builds the index if it is for another head."""
         with self._open() as connection:
             if self._head(connection) != (self._table.head or 0):
                 self._build(connection, files)
@@ -59,12 +59,12 @@ class KeyIndex:
         return {path: np.sort(np.array(positions, np.int64)) for path, positions in found.items()}
 
     def note(self, head: int, keys: pa.Table, places: pa.Table, *, used: bool) -> None:
-        """Follow our own commit on the table's head to a new `head`; an index of another one goes.
+        """Update the index for our own commit, which made `head`; an index for any other head is removed.
 
         Args:
-            keys: all keys of the batch.
-            places: those that have a row now: key columns, `cdc_file` (path) and `pos`.
-            used: the positions of this commit came from the index.
+            keys: all keys that the batch changes.
+            places: the keys that have a row now: key columns, `cdc_file` (path) and `pos`.
+            used: whether the positions of this commit came from the index.
         """
         if not self._path.exists():
             return
@@ -82,7 +82,7 @@ class KeyIndex:
             self._keep_head(connection, head)
 
     def note_rewritten(self, head: int, files: Sequence[Any]) -> None:
-        """Follow our own commit that wrote live rows again into these data files."""
+        """Update the index for our own commit, which rewrote live rows into these data files."""
         if not self._path.exists():
             return
         with self._open() as connection:
@@ -92,7 +92,7 @@ class KeyIndex:
                 self._keep_head(connection, head)
 
     def remove(self) -> None:
-        """Drop the index: it is damaged, or there is no room for it."""
+        """Drop the index, because it is damaged or there is no space for it."""
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
 
@@ -109,7 +109,7 @@ class KeyIndex:
             connection.close()
 
     def _head(self, connection: sqlite3.Connection) -> int:
-        """The head that the index is for: -1 for none, 0 for a table without snapshots."""
+        """The head that the index is valid for: -1 for none, 0 for a table without snapshots."""
         there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'head'").fetchone()
         if there is None:
             return -1
@@ -137,21 +137,21 @@ class KeyIndex:
         self._keep_head(connection, self._table.head or 0)
 
     def _add(self, connection: sqlite3.Connection, file: Any, gone: np.ndarray) -> None:
-        """The keys of a data file but for those at some positions."""
+        """Add the keys of a data file, except those at the `gone` positions."""
         number, table = self._number(connection, file.file_path), self._table
         fields = [table.library.schema().find_field(name) for name in table.key]
         rows = key_columns(table.library.io, file, fields)
         if len(gone):
             rows = rows.filter(pa.array(~np.isin(rows["pos"].to_numpy(), gone)))
         pairs = zip(_stored(rows.drop_columns(["pos"])), rows["pos"].to_pylist(), strict=True)
-        ordered = sorted(pairs)  # in the order of the tree's pages
+        ordered = sorted(pairs)  # inserting in key order is faster
         numbered = ((key, number, pos) for key, pos in ordered)
         connection.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?)", numbered)
 
 
 @contextmanager
 def only_an_index(index: KeyIndex) -> Iterator[None]:
-    """The files tell the same: an index that fails is dropped, and no batch fails for it."""
+    """Drop an index that fails within the block instead of failing the batch: the files have the same information."""
     try:
         yield
     except sqlite3.Error as error:
@@ -165,7 +165,7 @@ def _is_whole(table: LakeTable) -> bool:
 
 
 def _stored(keys: pa.Table) -> list[Any]:
-    """The keys as the index has them: a whole number, or 16 bytes."""
+    """The keys as the index stores them: a whole number, or 16 bytes."""
     if keys.num_columns == 1 and pa.types.is_integer(keys.column(0).type):
         return list(keys.column(0).to_pylist())
     parts = []

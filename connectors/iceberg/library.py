@@ -1,7 +1,7 @@
-"""The library `pyiceberg`: loaded where it is first needed, its catalogs opened once a process, its errors as ours.
+"""Access to the library `pyiceberg`: loads it when first needed, opens catalogs once per process, converts its errors.
 
-Only what has no underscore of its own is used, and `connectors.iceberg.snapshots` writes manifests and snapshots with
-the library's writers: version 0.12 has no row-level deletes. The minor version is pinned.
+Only names without an underscore are used. `connectors.iceberg.snapshots` writes manifests and snapshots with the
+library's writers, because version 0.12 has no row-level deletes. The minor version is pinned.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ _AWAY = frozenset({
     "EndpointConnectionError", "OperationalError", "TooManyRequestsError", "GatewayTimeoutError",
     "CommitStateUnknownException",
 })  # fmt: skip
-"""Names of errors that may pass: of requests, of the REST catalog, of botocore, of SQLAlchemy.
+"""Names of temporary errors: of requests, of the REST catalog, of botocore, of SQLAlchemy.
 
-A commit without an answer is one: each begins with a look at the table, and is for one head alone.
+A commit without an answer is one of them: the next attempt first looks at the table, and commits on one head only.
 """
 _UNREACHABLE = ("connection refused", "timed out", "could not connect", "slow down", "database is locked")
 
 
 class CommitConflict(SinkUnavailable):
-    """Another commit to the table came first, or our own did and its answer was lost: look, and compute again."""
+    """Raised when another commit to the table came first, or our own did and its answer was lost.
+
+    The caller has to load the table and compute its change again.
+    """
 
 
 def load() -> None:
-    """Load the library. Executor and driver. Raises SinkError."""
+    """Load the library. Used in executors and driver. Raises SinkError."""
     try:
         import pyiceberg.catalog
         import pyiceberg.io.pyarrow  # noqa: F401
@@ -45,11 +48,11 @@ def load() -> None:
 
 @dataclass(frozen=True)
 class Catalog:
-    """A catalog as its properties name it. Picklable; opened in each process when it is first needed, then kept there.
+    """A catalog, described by its properties. Picklable; each process opens it when first needed, and keeps it.
 
     Args:
-        properties: the library's own, secrets included; never printed.
-        secrets: names of those that are not shown.
+        properties: the library's properties, secrets included; never printed.
+        secrets: the names of the properties that are not shown.
     """
 
     properties: Mapping[str, str] = field(repr=False)
@@ -57,13 +60,13 @@ class Catalog:
 
     @property
     def own_file(self) -> str:
-        """The SQLite file of a catalog that is made with its first table; empty for a catalog of somebody else."""
+        """The SQLite file of a catalog that this sink creates with its first table; empty for other catalogs."""
         folder = self.properties.get("warehouse", "").removeprefix("file://")
         return f"{folder}/catalog.db" if self.properties.get("uri") == f"sqlite:///{folder}/catalog.db" else ""
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a catalog to look at, without making one."""
+        """Whether the catalog exists; does not create it."""
         return not self.own_file or os.path.exists(self.own_file)
 
     @property
@@ -87,9 +90,9 @@ class Catalog:
         return _opened[key]
 
     def table(self, table: TableId, *, history: bool = True) -> Any:
-        """The library's table as it is now; None when there is none. Raises SinkError.
+        """Load the library's table; None when it does not exist. Raises SinkError.
 
-        Without its `history`, where the catalog can leave that out, it has no snapshots: for those who write files.
+        Without `history`, the table has no snapshots if the catalog can leave them out. Enough for writing data files.
         """
         if not self.is_there:
             return None
@@ -115,7 +118,7 @@ class Catalog:
 
     @contextmanager
     def guard(self, where: str) -> Iterator[None]:
-        """Turns errors of the library into this tool's, without what the properties keep secret."""
+        """Convert the library's errors within the block into this tool's, without the secrets of the properties."""
         secrets = [self.properties.get(name, "") for name in self.secrets]
         with library_errors("Iceberg", where, secrets, _AWAY, _UNREACHABLE):
             load()
@@ -124,29 +127,29 @@ class Catalog:
             try:
                 yield
             except CommitFailedException as error:
-                hint = "the next try looks at it again"  # and finds the change there, where only an answer was lost
+                hint = "the next try looks at it again"  # and finds the change if only the answer was lost
                 text = f"the table has changed: {first_line(error, secrets)}"
                 raise CommitConflict(text, where=where, hint=hint) from error
 
     @contextmanager
     def guard_change(self, where: str) -> Iterator[None]:
-        """The guard of a schema change: a refusal is one of the change."""
+        """Like `guard`, for a schema change: a refusal becomes a ChangeRefused."""
         with refused_changes(), self.guard(where):
             yield
 
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}
-"""Catalogs of this process by their properties."""
+"""The open catalogs of this process by their properties."""
 
 
 def identifier(table: TableId) -> tuple[str, ...]:
-    """The library's name of a table; a dot in it is part of the name."""
+    """The library's identifier of a table; a dot in a name stays part of the name."""
     return (table.database, table.table)
 
 
 def delete_quietly(io: Any, path: str) -> None:
-    """Remove a file; one that is not there, or cannot be removed now, costs room and nothing else."""
+    """Remove a file, ignoring failures: a file that cannot be removed only costs space."""
     try:
         io.delete(path)
-    except OSError:  # FileNotFoundError, and what object stores say of one
+    except OSError:  # FileNotFoundError, or the errors of object stores
         return

@@ -1,8 +1,8 @@
-"""A task's rows into data files that no snapshot names yet. Executor.
+"""Write the rows of a task into data files that no snapshot names yet. Runs in executors.
 
-A load is one table of one task: each flush is folded to the last image of each key, split by partition, and written as
-a file for each. All changed keys go along, in the handle or, where they are many, as a file beside the others. The
-handle's payload has the files (`handles`).
+A load is one table of one task. Each flush is reduced to the last row of each key, split by partition, and written as
+one file per partition. All changed keys are kept too: in the handle, or in a file of their own when there are many. The
+handle's payload has the records of the files (`handles`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import FlushResult
 
 _INLINE_BYTES = 16 << 10
-"""Keys of a flush up to this size are part of the handle: one file less for each table of a small batch."""
+"""Keys of a flush up to this size go into the handle, which saves a file for each table of a small batch."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Loader:
     """Begins loads for `connectors.shared.lake.two_phase.prepare`. Thread safe.
 
     Args:
-        pipeline: part of the names of files.
-        keyless: what becomes of updates and deletes of tables without a key.
-        note: keeps the paths of files that are about to be written.
+        pipeline: the pipeline's id, a part of the names of files.
+        keyless: the rules for updates and deletes of tables without a key.
+        note: notes the paths of files that are about to be written.
     """
 
     catalog: Catalog
@@ -49,11 +49,11 @@ class Loader:
     note: Callable[[Any], None]
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
-        """Open the table. Raises SinkError when it is not one that can be written to."""
+        """Open the table. Raises SinkError when it cannot be written."""
         table = table_for_files(self.catalog, first.table)
         table.check()
         found = table.batch(self.pipeline)
-        if found >= task.batch:  # it is not prepared again, and its files would be written over
+        if found >= task.batch:  # a committed batch is not prepared again: that would overwrite its files
             raise another_past(table.id, found, task.batch)
         check_source(first, table.columns, table.key)
         attempt = f"p{task.partition}-a{task.attempt}-g{task.generation}-l{part}"
@@ -61,7 +61,7 @@ class Loader:
 
 
 class Load:
-    """One table of one task attempt. Flushes come one after another; `cancel` may come from another thread."""
+    """The load of one table in one task attempt. `write` is called from one thread; `cancel` may come from another."""
 
     def __init__(self, loader: Loader, table: LakeTable, prefix: str) -> None:
         self._loader, self._table, self._prefix = loader, table, prefix
@@ -69,7 +69,7 @@ class Load:
         self._cancelled = threading.Event()
 
     def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult:
-        """Write a flush as files. Raises SinkError."""
+        """Write a flush into files. Raises SinkError."""
         left = last_images(blocks, self._table.key, self._loader.keyless)
         rows = as_stored(self._table.id, left.rows, self._table.columns)
         delete = left.delete.astype(bool)
@@ -82,11 +82,11 @@ class Load:
         return FlushResult(size, left.inserts, left.updates, left.deletes, dict(left.counts))
 
     def finish(self) -> Any:
-        """The handle `{"id": the table's UUID}`, and the flushes as its payload."""
+        """The handle, `{"id": the table's UUID}` with the flushes as its payload."""
         return {"id": self._table.identity}, packed(self._table.library, self._flushes)
 
     def cancel(self) -> None:
-        """Let go of what is written: its paths are noted."""
+        """Stop writing; the written files are removed later, because their paths are noted."""
         self._cancelled.set()
 
     def _write(self, rows: pa.RecordBatch, gone: pa.RecordBatch) -> tuple[Flush, int]:
@@ -120,7 +120,7 @@ def _of_part(rows: pa.RecordBatch, part: Partition) -> pa.RecordBatch:
 
 
 def _placed(keys: pa.RecordBatch, file: int) -> pa.Table:
-    """Keys with their places."""
+    """The keys with columns for their places: the number of the file, and the position in it."""
     number = pa.array(np.full(keys.num_rows, file, np.int32))
     place = pa.array(np.arange(keys.num_rows, dtype=np.int64))
     return pa.table([*keys.columns, number, place], names=[*key_names(keys.num_columns), "file", "pos"])

@@ -1,4 +1,4 @@
-"""The values that were used last, up to a size in all."""
+"""A cache of the most recently used values, up to a total size."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class LruCache(Generic[T]):
-    """Values by the path of their file, the ones used last. Thread safe.
+    """Cache of values by the path of their file, which drops the least recently used ones. Thread safe.
 
     Args:
-        most: the sizes of all values together; the newest value stays whatever its size.
-        size: of one value.
+        most: the most that the sizes of all values may add up to; the newest value stays whatever its size.
+        size: gives the size of one value.
     """
 
     def __init__(self, most: int, size: Callable[[T], int]) -> None:
@@ -23,7 +23,7 @@ class LruCache(Generic[T]):
         self._values: OrderedDict[str, T] = OrderedDict()
 
     def get(self, path: str) -> T | None:
-        """The value, None when there is none."""
+        """The value of a path; None when there is none."""
         with self._lock:
             if path not in self._values:
                 return None
@@ -31,7 +31,7 @@ class LruCache(Generic[T]):
             return self._values[path]
 
     def keep(self, path: str, value: T) -> None:
-        """Keep a value, and let go of those that were not used for longest."""
+        """Add a value, and drop the least recently used ones beyond the size."""
         with self._lock:
             self._drop(path)
             self._values[path] = value
@@ -40,7 +40,7 @@ class LruCache(Generic[T]):
                 self._drop(next(iter(self._values)))
 
     def forget(self, path: str) -> None:
-        """Let go of a value."""
+        """Remove a value."""
         with self._lock:
             self._drop(path)
 

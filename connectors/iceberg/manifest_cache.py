@@ -1,7 +1,7 @@
-"""Manifest lists and manifests that were read or written, kept in memory: such a file never changes. Driver.
+"""Cache of manifest lists and manifests that were read or written; such files never change. Runs in the driver.
 
-Of a data file only the part is kept that finding keys, merging and expiry ask for: a pipeline may have a thousand
-tables with a hundred files each. The latest ones stay.
+Of each data file only what finding keys, merging and expiry need is kept, because a pipeline may have a thousand tables
+with a hundred files each. The least recently used entries are dropped.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from connectors.iceberg.manifests import read_entries, read_list
 from connectors.iceberg.tables import LakeTable
 
 PATH_ID = 2147483546
-"""Field id of the data file's path in a position delete file ("Reserved Field IDs")."""
+"""The field id of the data file's path in a position delete file ("Reserved Field IDs")."""
 _MOST_FILES = 100_000
-"""Files of manifests, of some 700 bytes each."""
+"""The most cached files of manifests, of about 700 bytes each."""
 _MOST_MANIFESTS = 1_000_000
-"""Manifests of lists; most are in many lists and one object."""
+"""The most cached manifests of lists; most are in many lists but only one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedFile:
-    """A data file or delete file of a manifest, with the names of the format; bounds of key columns and paths alone."""
+    """A data file or delete file of a manifest, with the format's names; has bounds of only key columns and paths."""
 
     content: int
     file_path: str
@@ -37,7 +37,7 @@ class CachedFile:
 
 
 def manifests_of(io: Any, snapshot: Any) -> tuple[Any, ...]:
-    """The manifests of a snapshot; of None, none."""
+    """The manifests of a snapshot; none for None."""
     if snapshot is None:
         return ()
     path = snapshot.manifest_list
@@ -58,18 +58,18 @@ def files_of(table: LakeTable, manifest: Any) -> tuple[CachedFile, ...]:
 
 
 def live_files(table: LakeTable) -> Iterator[CachedFile]:
-    """The files of the table's head: data files and delete files."""
+    """The data files and delete files of the table's head."""
     for manifest in manifests_of(table.library.io, table.library.current_snapshot()):
         yield from files_of(table, manifest)
 
 
 def cache_manifests(path: str, manifests: Iterable[Any]) -> None:
-    """Keep the manifests of a list that was just written."""
+    """Cache the manifests of a list that was just written."""
     _lists.keep(path, tuple(manifests))
 
 
 def cache_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[CachedFile, ...]:
-    """Keep the live files, the library's `DataFile` records, of the manifest at this path."""
+    """Cache the live files (the library's `DataFile` records) of the manifest at this path."""
     ids = {PATH_ID, *table.key_ids}
     found = tuple(_cached_file(file, ids) for file in files)
     _files.keep(path, found)
@@ -77,7 +77,7 @@ def cache_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[Cach
 
 
 def forget(paths: Iterable[str]) -> None:
-    """Let go of lists and manifests that no snapshot names any more."""
+    """Remove lists and manifests from the cache that no snapshot names any more."""
     for path in paths:
         _lists.forget(path)
         _files.forget(path)

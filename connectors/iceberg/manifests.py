@@ -1,7 +1,7 @@
-"""Manifests and manifest lists, written and read: by the library, and by a writer for delete files, which it has not.
+"""Read and write manifests and manifest lists with the library, plus a writer for delete files, which it lacks.
 
-For each file the library derives again its Avro schema and how a record is encoded or decoded, which is most of what a
-small commit costs. All of it depends on the types of the partition alone, and is kept here.
+For every file the library works out the Avro schema and the encoding of records again, which is most of the cost of a
+small commit. Both depend only on the types of the partition, so they are cached here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Encoding:
-    """An Avro schema as the library's `Schema` and as JSON, and what encodes a record."""
+    """An Avro schema as the library's `Schema` and as JSON, and the encoder of its records."""
 
     schema: Any
     text: str
@@ -28,13 +28,13 @@ class _Encoding:
 
 
 def is_deletes(manifest: Any) -> bool:
-    """Whether a manifest is of delete files."""
+    """Whether a manifest lists delete files."""
     return int(manifest.content) == 1
 
 
 @cache
 def manifest_writer(*, deletes: bool) -> Any:
-    """The class of writers for manifests of data files or of delete files."""
+    """The class that writes manifests of data files, or of delete files."""
     from pyiceberg.manifest import ManifestContent, ManifestWriterV2
 
     class DataManifests(ManifestWriterV2):  # type: ignore[misc]
@@ -45,7 +45,7 @@ def manifest_writer(*, deletes: bool) -> Any:
             return _avro_file()(self._output_file, _of_entries(str(partition), self._with_partition), self._meta)
 
     class DeleteManifests(DataManifests):
-        """Names its content in the manifest and in its metadata."""
+        """Marks the manifest and its metadata as those of delete files."""
 
         def content(self) -> ManifestContent:
             return ManifestContent.DELETES
@@ -59,7 +59,7 @@ def manifest_writer(*, deletes: bool) -> Any:
 
 @cache
 def list_writer() -> Any:
-    """The class of writers for manifest lists."""
+    """The class that writes manifest lists."""
     from pyiceberg.manifest import ManifestListWriterV2
 
     class Lists(ManifestListWriterV2):  # type: ignore[misc]
@@ -78,7 +78,7 @@ def _avro_file() -> Any:
     from pyiceberg.avro.file import AvroOutputFile
 
     class AvroFile(AvroOutputFile):  # type: ignore[misc]
-        """A file of the library's with an encoding that is there."""
+        """The library's Avro file, with a cached encoding."""
 
         def __init__(self, output_file: Any, encoding: _Encoding, metadata: dict[str, str]) -> None:
             self.output_file, self.metadata = output_file, metadata
@@ -95,7 +95,7 @@ def _avro_file() -> Any:
 
 
 def read_entries(io: Any, manifest: Any) -> list[Any]:
-    """The live entries of a manifest, with what they inherit of it ("Sequence Number Inheritance")."""
+    """The live entries of a manifest, with the values they inherit from it ("Sequence Number Inheritance")."""
     from pyiceberg.manifest import ManifestEntryStatus
 
     with _reading()(io.new_input(manifest.manifest_path), _Content.ENTRIES) as file:
@@ -110,7 +110,7 @@ def read_entries(io: Any, manifest: Any) -> list[Any]:
 
 
 def inherit(entry: Any, sequence_number: int) -> None:
-    """Give an entry its manifest's sequence number, where it has none of its own."""
+    """Set an entry's sequence number to its manifest's, if it has none of its own."""
     if entry.sequence_number is None:
         entry.sequence_number = sequence_number
     if entry.file_sequence_number is None:
@@ -136,7 +136,7 @@ def _reading() -> Any:
     from pyiceberg.avro.file import AvroFile
 
     class CachedSchemaReader(AvroFile):  # type: ignore[misc]
-        """Reads a file with what is kept of its schema."""
+        """Reads a file with the cached decoder of its schema."""
 
         def __init__(self, input_file: Any, content: _Content) -> None:
             super().__init__(input_file)
@@ -162,7 +162,7 @@ def _header_reader() -> Any:
 
 @lru_cache(_MOST)
 def _decoding(content: _Content, schema: str) -> Any:
-    """Decodes the records of files with this Avro schema."""
+    """The decoder for the records of files with this Avro schema."""
     from pyiceberg import manifest as made
     from pyiceberg.avro.resolver import resolve_reader
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
@@ -177,7 +177,7 @@ def _decoding(content: _Content, schema: str) -> Any:
 
 
 _entries: dict[str, _Encoding] = {}
-"""Encodings of manifest entries by the type of the partition, field ids included."""
+"""The encodings of manifest entries by the type of the partition, field ids included."""
 
 
 def _of_entries(partition: str, schema_of: Callable[[int], Any]) -> _Encoding:
@@ -214,7 +214,7 @@ def _encoding(schema: Any, records: Any, name: str) -> _Encoding:
 
 
 def _named(node: dict[str, Any]) -> dict[str, Any]:
-    """A part of an Avro schema with an ASCII name, as Avro's specification has them: the library takes all letters."""
+    """A part of an Avro schema with an ASCII name, as Avro requires; the library would leave any letter in it."""
     name = node.get("name", "")
     if name.isascii():
         return node

@@ -1,4 +1,4 @@
-"""Options of the Iceberg sink; names are Flink CDC's where it has the option."""
+"""Options of the Iceberg sink; named as in Flink CDC where it has the same option."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DECIDED = {
     "write.upsert.enabled": "rows are found by key in any case",
     "comment": "it is the source table's",
 }
-"""Table properties that would change what rows become."""
+"""Table properties that are refused because they would change how rows are written, with the reason."""
 _KEPT_METADATA = {
     "write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "20",
 }  # fmt: skip
-"""Of new tables: a metadata file is written with each commit."""
+"""Properties of new tables: they limit the metadata files, of which each commit writes one."""
 
 
 def _check_partitions(text: str) -> str:
@@ -108,7 +108,7 @@ class IcebergSinkOptions(LakeSinkOptions):
     )
 
     def catalog_properties(self) -> dict[str, str]:
-        """All properties of the catalog, secrets in clear: for the library, never for a message."""
+        """All properties of the catalog with secrets in plain text: for the library, never for a message."""
         given = self.properties_under(CATALOG)
         given["type"] = self.catalog_type
         if self.warehouse is not None:
@@ -120,7 +120,7 @@ class IcebergSinkOptions(LakeSinkOptions):
         return {**given, **self.shown_secrets()}
 
     def secret_names(self) -> frozenset[str]:
-        """Names of the properties that are not shown: an address may have a password in it."""
+        """The names of the properties that are not shown; an address may contain a password."""
         return frozenset(self.secrets) | ({"uri"} if self.uri is not None else set())
 
     def table_properties(self) -> dict[str, str]:
@@ -129,15 +129,15 @@ class IcebergSinkOptions(LakeSinkOptions):
         return {**_KEPT_METADATA, **given}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
-        """Partition fields by table."""
+        """The partition fields by table."""
         return partition_keys(self.partition_key)
 
     def places(self) -> tuple[str, ...]:
-        """The warehouse in its catalog."""
+        """The place of the tables: the catalog and its warehouse."""
         return (" ".join(filter(None, (self.catalog_type, self.warehouse))),)
 
     def problems(self) -> Iterator[Remark]:
-        """Missing options of the catalog's kind, and properties that would bend rows."""
+        """Report options that the catalog's kind lacks, and properties that would change how rows are written."""
         yield from super().problems()
         if self.catalog_type == "hadoop":
             hint = "use sql with another warehouse folder, or rest; its tables are re-snapshotted there"
@@ -155,7 +155,7 @@ class IcebergSinkOptions(LakeSinkOptions):
 
 
 def property_problems(properties: Mapping[str, str], prefix: str = "") -> Iterator[Remark]:
-    """Properties under which a table could not be kept equal."""
+    """Report properties with which a table could not be kept equal to its source."""
     for name, reason in _DECIDED.items():
         if name in properties and (name, properties[name]) != ("format-version", "2") and prefix:
             yield Remark(f"{prefix}{name}", f"cannot be used: {reason}", "remove the key")

@@ -1,7 +1,7 @@
-"""Parquet files of rows and of deleted positions, and files of keys. Executor and driver.
+"""Read and write Parquet files of rows and of deleted positions, and files of keys. Used in executors and driver.
 
-Position delete files have one data file each, whose path is both bounds of the path column: readers then look at them
-for that file only, and other engines' compaction takes them apart.
+Each position delete file is for one data file, whose path is both bounds of the path column: so readers open it for
+that file only, and other engines' compaction can tell which file it belongs to.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.rewrite import sync_to_disk
 
 POS_ID = 2147483545
-"""Field id that the format reserves for the positions of deletes ("Reserved Field IDs")."""
+"""The field id that the format reserves for the positions of deletes ("Reserved Field IDs")."""
 _ROWS_A_GROUP = 1 << 20
 _FEW_BYTES = 64 << 10
-"""Up to this size, threads and compression cost more than they save."""
+"""The size up to which threads and compression cost more than they save."""
 _MOST_FORMS = 2_000
 _METRICS = "write.metadata.metrics."
-"""Begins the properties of a table that say which statistics its files have."""
+"""Prefix of the table properties that choose the statistics in its files."""
 _DELETES = pa.schema([
     pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(PATH_ID)}),
     pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(POS_ID)}),
@@ -34,7 +34,7 @@ _DELETES = pa.schema([
 
 
 def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> Any:
-    """Write the rows, columns in the table's order, and give the library's `DataFile`. `table` is the library's."""
+    """Write the rows, with columns in the table's order; return the library's `DataFile`. `table` is the library's."""
     from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
@@ -68,7 +68,7 @@ class _Form:
 
 
 def _form(table: Any) -> _Form:
-    """The form of the table's present schema, worked out once: a small file costs less to write."""
+    """The form of the table's present schema, cached because it is much of the cost of writing a small file."""
     from pyiceberg.io.pyarrow import compute_statistics_plan, parquet_path_to_id_mapping, schema_to_pyarrow
 
     schema, properties = table.schema(), table.metadata.properties
@@ -88,7 +88,7 @@ _forms: dict[tuple[str, int, tuple[tuple[str, str], ...]], _Form] = {}
 
 
 def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) -> Any:
-    """Write the positions (int64[n], ascending) of one data file, and give the library's `DataFile`."""
+    """Write the deleted positions (int64[n], ascending) of one data file; return the library's `DataFile`."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
     target = data_file.file_path
@@ -118,9 +118,9 @@ def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) 
 
 
 def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
-    """Columns of a data file by field id, under the present names and types of the library's `fields`.
+    """Read columns of a data file by field id, with the present names and types of the library's `fields`.
 
-    A column that the file has not is NULL.
+    A column that the file lacks is NULL.
     """
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
@@ -138,13 +138,13 @@ def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
 
 
 def read_deletes(io: Any, path: str) -> pa.Table:
-    """Columns `file_path` and `pos` of a position delete file."""
+    """Read the columns `file_path` and `pos` of a position delete file."""
     with io.new_input(path).open() as stream:
         return pq.ParquetFile(stream).read(columns=["file_path", "pos"], use_threads=False)
 
 
 def keys_file(keys: pa.Table) -> bytes:
-    """The keys of a flush as the bytes of a file."""
+    """The bytes of a file with the keys of a flush."""
     sink = pa.BufferOutputStream()
     compression = None if keys.nbytes < _FEW_BYTES else "zstd"
     with pa.ipc.new_file(sink, keys.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
@@ -160,7 +160,7 @@ def write_bytes(io: Any, path: str, data: bytes) -> None:
 
 
 def read_keys(io: Any, data: bytes, path: str) -> pa.Table:
-    """The keys of a flush, out of these bytes or, where there are none, of a file: `key_names`, `file` and `pos`."""
+    """Read the keys of a flush from these bytes, or from the file when they are empty: `key_names`, `file`, `pos`."""
     if not data:
         with io.new_input(path).open() as stream:
             data = stream.read()
@@ -184,9 +184,9 @@ def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData])
 
 
 def _with_statistics(rows: pa.Table) -> bool | list[str]:
-    """The columns that get statistics, True for all: not those with NaN.
+    """The columns that get statistics, which are those without NaN; True for all.
 
-    The format leaves NaN out of bounds. A reader to whom it is the greatest number passes over rows by them (DuckDB).
+    The format's bounds ignore NaN, so a reader that takes NaN for the greatest number (DuckDB) would skip rows.
     """
     floating = [name for name, kind in zip(rows.schema.names, rows.schema.types, strict=True) if _is_floating(kind)]
     without = {name for name in floating if has_nan(rows[name])}
@@ -198,7 +198,7 @@ def _is_floating(kind: pa.DataType) -> bool:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type with 32-bit offsets, as rows come."""
+    """The type with 32-bit offsets, which the rows of blocks have."""
     if pa.types.is_large_list(kind):
         return pa.list_(kind.value_field)
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)

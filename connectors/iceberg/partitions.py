@@ -1,7 +1,7 @@
-"""Partition fields as users write them, and rows by partition.
+"""Parse the partition fields that users write, and split rows by partition.
 
-`day(created),bucket[16](id),region`: the transforms of the format's specification ("Partition Transforms"), spelled as
-Flink CDC's `partition.key` has them.
+An example is `day(created),bucket[16](id),region`. The transforms are those of the format's specification ("Partition
+Transforms"), spelled as in Flink CDC's `partition.key`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TAKES = {
     "truncate": {"int", "long", "decimal", "string", "binary"},
     "identity": _DAYS | {"boolean", "int", "long", "float", "decimal", "string", "binary"},
 }  # fmt: skip
-"""Types that a transform takes, without their parameters ("Partition Transforms"). `double` has no identity here: the
+"""The types that a transform takes, without parameters ("Partition Transforms"). `double` lacks identity here: the
 library reads such partition values as float, so delete files would be in another partition than their data."""
 
 
@@ -41,13 +41,13 @@ class PartitionField:
 
     @property
     def name(self) -> str:
-        """The field's name in the table, as the format's other writers choose it."""
+        """The field's name in the table, as other writers of the format choose it."""
         word = self.transform.partition("[")[0]
         suffix = {"identity": "", "bucket": "_bucket", "truncate": "_trunc", "void": "_null"}.get(word, f"_{word}")
         return self.column + suffix
 
     def takes(self, column_type: str) -> bool:
-        """Whether a column of the type can be partitioned so, and is read back."""
+        """Whether a column of the type can be partitioned by this transform, and its values be read back."""
         word, plain = self.transform.partition("[")[0], column_type.partition("(")[0]
         return plain in _TAKES.get(word, {plain})
 
@@ -56,7 +56,7 @@ class PartitionField:
 
 
 def parsed(fields: Sequence[str]) -> tuple[PartitionField, ...]:
-    """The fields of one table. Raises ValueError for one that cannot be read."""
+    """Parse the fields of one table. Raises ValueError for one that is malformed."""
     return tuple(_field(text.strip()) for text in fields)
 
 
@@ -75,14 +75,14 @@ def _field(text: str) -> PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The rows of one partition: indexes into a batch, None for all of them; `values` is the library's record."""
+    """The rows of one partition: indexes into a batch, or None for all rows; `values` is the library's record."""
 
     values: Any
     rows: pa.Array | None
 
 
 def split_by_partition(table: Any, rows: pa.RecordBatch) -> Iterator[Partition]:
-    """Rows by partition of the table's present spec. `table` is the library's. Raises SinkError."""
+    """Split rows by the table's present partition spec. `table` is the library's. Raises SinkError."""
     from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
     from pyiceberg.typedef import Record
 
@@ -103,7 +103,7 @@ def split_by_partition(table: Any, rows: pa.RecordBatch) -> Iterator[Partition]:
 
 
 def _check_digits(field: Any, kind: pa.DataType, value: Any) -> None:
-    """Raise SinkError for a decimal that its truncation has taken over the type's digits: no manifest holds it."""
+    """Raise SinkError for a decimal that has more digits than its type after truncation: no manifest can hold it."""
     if isinstance(value, Decimal) and len(value.as_tuple().digits) > kind.precision:
         hint = "partition by something else, or let the column have more digits"
         raise SinkError(f"{field.transform} makes {value} of a value, more than {kind.precision} digits", hint=hint)

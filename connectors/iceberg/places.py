@@ -1,7 +1,7 @@
-"""Places of keys: in which data file of a snapshot, and at which position, the row of a key is. Driver.
+"""Find the places of keys: the data file of a snapshot, and the position in it, that has the row of a key.
 
-Data files whose bounds exclude all keys are passed over; of the others only the key columns are read. A row counts when
-no position delete of the snapshot has it.
+Data files whose bounds exclude all keys are skipped; of the others only the key columns are read. Rows that a position
+delete of the snapshot names are ignored. Runs in the driver.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from connectors.shared.lake.queries import connection
 
 @dataclass(frozen=True)
 class SnapshotFiles:
-    """The files of one snapshot: data files by path, delete files by the data file that they are about.
+    """The files of one snapshot: data files by path, delete files by the data file they belong to.
 
-    `loose`: delete files whose bounds do not name one data file, written by somebody else.
+    `loose` has the delete files whose bounds do not name a single data file; other writers make such files.
     """
 
     data: Mapping[str, CachedFile]
@@ -40,7 +40,7 @@ class SnapshotFiles:
 
     @classmethod
     def of(cls, table: LakeTable) -> SnapshotFiles:
-        """The files of the table's head. Raises SinkError for equality deletes, which only other readers apply."""
+        """The files of the table's head. Raises SinkError for equality deletes, which this sink does not support."""
         data: dict[str, CachedFile] = {}
         deletes: dict[str, list[CachedFile]] = defaultdict(list)
         loose: list[CachedFile] = []
@@ -60,11 +60,11 @@ class SnapshotFiles:
 
     @property
     def rows(self) -> int:
-        """Rows in the data files, deleted ones too."""
+        """The number of rows in the data files, including deleted ones."""
         return sum(int(file.record_count) for file in self.data.values())
 
     def deleted(self, io: Any, path: str) -> np.ndarray:
-        """Positions of a data file that are deleted, int64[n], in no order."""
+        """The deleted positions of a data file (int64[n]), in no order."""
         found = [read_deletes(io, file.file_path) for file in self.deletes.get(path, ())]
         if self.loose:
             rows = self._loose_rows(io)
@@ -75,17 +75,17 @@ class SnapshotFiles:
         return positions
 
     def _loose_rows(self, io: Any) -> pa.Table:
-        """The rows of `loose`, read once."""
+        """The rows of the `loose` files, read only once."""
         if not self._read:
             self._read.append(pa.concat_tables(read_deletes(io, file.file_path) for file in self.loose))
         return self._read[0]
 
 
 def find(table: LakeTable, files: SnapshotFiles, keys: pa.Table) -> dict[str, np.ndarray]:
-    """Live positions of rows with these keys, by data file.
+    """The live positions of rows with these keys, by data file.
 
     Args:
-        keys: distinct, columns in the order of the table's key, whatever their names.
+        keys: the distinct keys, with columns in the order of the table's key; their names do not matter.
     """
     found: dict[str, np.ndarray] = {}
     keys = keys.rename_columns(key_names(keys.num_columns))
@@ -104,7 +104,7 @@ def find(table: LakeTable, files: SnapshotFiles, keys: pa.Table) -> dict[str, np
 
 
 def without(positions: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Positions of a file, int64[n], that are not among others of it; by a mask, which costs a tenth of sets."""
+    """The positions (int64[n]) that are not among the `gone` ones. A mask does this in a tenth of the time of sets."""
     if not len(gone):
         return positions
     stays = np.ones(int(max(positions.max(), gone.max())) + 1, bool)
@@ -114,7 +114,7 @@ def without(positions: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
-    """The key columns of a data file and the rows' places `pos`. Raises SinkError for a file that lacks one."""
+    """The key columns of a data file, and the rows' positions `pos`. Raises SinkError when the file lacks one."""
     rows = read_columns(io, file.file_path, fields).rename_columns(key_names(len(fields)))
     if any(column.null_count for column in rows.columns):
         raise SinkError("the file has rows without a key", where=file.file_path)
@@ -122,7 +122,7 @@ def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
 
 
 class _Matching:
-    """Looks for keys among rows: those of one column in a hash table of Arrow's, others by a join of DuckDB's."""
+    """Looks for keys among rows: keys of one column with Arrow's hash table, others with a join in DuckDB."""
 
     def __init__(self, keys: pa.Table) -> None:
         self._keys, self._names = keys, keys.column_names
@@ -136,7 +136,7 @@ class _Matching:
             self._duck.close()
 
     def positions(self, rows: pa.Table) -> np.ndarray:
-        """The `pos` of the rows with one of the keys, int64[n], ascending."""
+        """The `pos` of the rows that have one of the keys (int64[n], ascending)."""
         if rows.num_rows == 0:
             return np.zeros(0, np.int64)
         if len(self._names) == 1:
@@ -154,13 +154,13 @@ class _Matching:
 
 
 def _ends(values: pa.ChunkedArray) -> tuple[Any, Any]:
-    """The least and the greatest value, as the library has bounds."""
+    """The least and the greatest value, in the form of the library's bounds."""
     ends = pc.min_max(values)
     return _internal(ends["min"]), _internal(ends["max"])
 
 
 def _overlap(file: CachedFile, field: Any, ends: tuple[Any, Any]) -> bool:
-    """Whether a value between these ends may be in the file, by the file's bounds of a key column."""
+    """Whether the file's bounds of a key column allow a value between these ends."""
     from pyiceberg.conversions import from_bytes
 
     lower, upper = file.lower_bounds.get(field.field_id), file.upper_bounds.get(field.field_id)
@@ -169,12 +169,12 @@ def _overlap(file: CachedFile, field: Any, ends: tuple[Any, Any]) -> bool:
     try:
         kind = field.field_type
         return bool(from_bytes(kind, upper) >= ends[0] and from_bytes(kind, lower) <= ends[1])
-    except struct.error:  # a bound of the type that the column had before its promotion: the file is read
+    except struct.error:  # a bound of the type that the column had before its promotion, so the file is read
         return True
 
 
 def _internal(value: pa.Scalar) -> Any:
-    """A value as the library compares bounds: days and microseconds as numbers."""
+    """The value in the form in which the library compares bounds: dates and times as numbers."""
     if pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type):
         return value.cast(pa.int64() if pa.types.is_timestamp(value.type) else pa.int32()).as_py()
     return value.as_py()

@@ -1,4 +1,4 @@
-"""Rows of a table read back for `cdc verify`, data file by data file."""
+"""Read the rows of a table back for `cdc verify`, data file by data file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connectors.shared.lake.read_columns import ReadColumns
 
 
 class LakeRows:
-    """A table in its newest snapshot, read file by file: a `cdc.sink.StoredTable`. Driver, for `cdc verify`."""
+    """The newest snapshot of a table as a `cdc.sink.StoredTable`. Driver, for `cdc verify`."""
 
     def __init__(self, catalog: Catalog, table: LakeTable, schema: TableSchema) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
@@ -25,7 +25,7 @@ class LakeRows:
         self.arrow, self.as_stored = self._columns.arrow, self._columns.as_stored
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the snapshot that is newest when the call begins."""
+        """Read the rows of the snapshot that is the newest when the call begins."""
         table = get_table(self._catalog, self._table.id)
         with self._catalog.guard(str(table.id)):
             files = SnapshotFiles.of(table)

@@ -1,4 +1,4 @@
-"""Rows of a table rewritten: into fuller files, or with a column filled. Driver."""
+"""Rewrite rows of a table: into fewer, larger files, or with a column filled. Runs in the driver."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def rewritten(
     prefix: str,
     fill: Mapping[str, pa.Scalar] | None = None,
 ) -> list[Any]:
-    """New data files with the live rows of data files. No snapshot names them yet.
+    """Write the live rows of data files into new ones, which no snapshot names yet.
 
     Args:
         there: the files of the table's head.
-        chosen: some of its data files.
-        prefix: begins the names of the files.
-        fill: values for rows where the column is NULL, by column.
+        chosen: the data files to rewrite.
+        prefix: the prefix of the new files' names.
+        fill: by column, the value that replaces NULL.
     """
     made: list[Any] = []
     for rows in gather_batches((live_rows(table, there, file) for file in chosen), _FLUSH_BYTES):
@@ -45,7 +45,7 @@ def rewritten(
 
 
 def live_rows(table: LakeTable, there: SnapshotFiles, file: Any) -> pa.RecordBatch:
-    """The rows of one data file that no position delete has, with the table's present columns."""
+    """The rows of one data file that no position delete names, with the table's present columns."""
     io = table.library.io
     found = read_columns(io, file.file_path, table.library.schema().fields)
     gone = there.deleted(io, file.file_path)

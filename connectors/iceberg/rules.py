@@ -1,7 +1,7 @@
-"""The possible forms of Iceberg tables, for the planner. Pure.
+"""The rules of Iceberg tables for the planner: types, partitions, and the changes made in place. Pure.
 
-In place: columns added, dropped, renamed, promoted as the format allows. Anything else, a change of the key among it,
-is a re-snapshot into a shadow table.
+Columns are added, dropped, renamed, and promoted as the format allows, in place. Any other change, such as that of the
+key, takes a re-snapshot into a shadow table.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from connectors.iceberg.types import data_type, holds, iceberg_type, widens
 from connectors.shared.lake.rules import LakeRules, PartitionedTable, partition_columns
 
 _OF_PLACES = frozenset("/?#")
-"""Characters of a name that mean something else in the place of a file."""
+"""Characters that have another meaning in the location of a file."""
 
 
 @dataclass(frozen=True)
 class IcebergRules(LakeRules):
-    """The rules for one catalog. The partition of a table is its fields."""
+    """The rules of one catalog. A table's partition is given as its partition fields."""
 
     name: ClassVar[str] = "Iceberg"
     key_word: ClassVar[str] = "identifier fields"
@@ -34,7 +34,7 @@ class IcebergRules(LakeRules):
     new_column_default: ClassVar[NewColumn] = NewColumn.BACK_FILL
 
     def check_table(self, table: TableId) -> None:
-        """Properties under which rows would not stay equal."""
+        """Refuse names that Iceberg cannot store, and properties with which rows would not stay equal."""
         if not table.database:
             hint = "give it one with a route: `sink-table: lake.<>`"
             raise ChangeRefused("an Iceberg table is in a namespace", where=str(table), hint=hint)
@@ -47,36 +47,36 @@ class IcebergRules(LakeRules):
             raise ChangeRefused(reason, where=str(table), hint=remark.hint)
 
     def check_existing(self, actual: ActualTable[str]) -> None:
-        """A table of somebody else has to be one that is written right."""
+        """Refuse an existing table that this sink cannot write correctly."""
         assert isinstance(actual, PartitionedTable)
         for remark in property_problems(actual.properties):
             raise ChangeRefused(f"its property {remark.key}: {remark.message}", where=str(actual.id), hint=remark.hint)
         _check_partition(actual)
 
     def column_type(self, data_type: DataType, *, key: bool) -> str:
-        """The type in the format's spelling."""
+        """The Iceberg type that keeps every value, in the format's spelling."""
         return iceberg_type(data_type)
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
-        """Every value unchanged."""
+        """Whether the column takes every value unchanged."""
         return holds(actual, iceberg_type(data_type))
 
     def data_type(self, actual: str) -> DataType:
-        """The nearest type of the engine."""
+        """The nearest type of this tool."""
         return data_type(actual)
 
     def modifies_in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
-        """True where the format promotes the type; a partition's source column keeps its type."""
+        """Whether the format promotes the type; the source column of a partition field keeps its type."""
         assert isinstance(table, PartitionedTable)
         return widens(column.type, new) and not any(same(part.column, column.name) for part in table.partition)
 
     def is_fixed(self, table: ActualTable[str], name: str) -> bool:
-        """Columns of the key and of partitions."""
+        """Whether the column is part of the key or of the partition."""
         assert isinstance(table, PartitionedTable)
         return table.in_key(name) or any(same(part.column, name) for part in table.partition)
 
     def new_table(self, table: TableId, schema: TableSchema) -> PartitionedTable:
-        """Raises ChangeRefused for columns that it cannot be partitioned by."""
+        """The table to create. Raises ChangeRefused for columns that it cannot be partitioned by."""
         fields = parsed(self.new_partition(table))
         names = partition_columns(table, schema, [part.column for part in fields])
         partition = tuple(replace(part, column=name) for part, name in zip(fields, names, strict=True))
@@ -86,19 +86,19 @@ class IcebergRules(LakeRules):
         return self.with_key(made, schema.primary_key)
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> PartitionedTable:
-        """The key, as identifier fields or, of floating point numbers, in a property."""
+        """The table with that key: as identifier fields, or in a property for floating point numbers."""
         assert isinstance(table, PartitionedTable)
         return replace(table, key=key)
 
     def renamed_column(self, table: ActualTable[str], old_name: str, new_name: str) -> PartitionedTable:
-        """Partition fields name their columns, too."""
+        """The table with the column renamed, also in its partition fields."""
         assert isinstance(table, PartitionedTable)
         fields = (replace(part, column=new_name) if same(part.column, old_name) else part for part in table.partition)
         return replace(table, partition=tuple(fields))
 
 
 def _check_partition(table: PartitionedTable) -> None:
-    """Raise ChangeRefused for a transform that a column's type does not have."""
+    """Raise ChangeRefused for a transform that a column's type does not allow."""
     types = {column.name.casefold(): column.type for column in table.columns}
     for part in table.partition:
         kind = types.get(part.column.casefold())

@@ -1,7 +1,7 @@
-"""Schema changes carried out with Iceberg's catalog. Driver.
+"""Carry out schema changes with Iceberg's catalog. Runs in the driver.
 
-A shadow table lives in its table's folder. It takes the table's place in one commit of the table: schema and partition
-spec of the shadow table become current, its files replace all others. The table keeps its name and its UUID.
+A shadow table is in the folder of its table, and replaces it in one commit of the table: the shadow table's schema and
+partition spec become current, and its files replace all others. The table keeps its name and its UUID.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMENT = "comment"
 
 
 class IcebergSession(LakeSession):
-    """A session with the catalog."""
+    """An open session for schema changes."""
 
     def __init__(self, catalog: Catalog, rules: IcebergRules, pipeline: str, expired: ExpiredFiles) -> None:
         self._catalog, self._rules, self._pipeline, self._expired = catalog, rules, pipeline, expired
@@ -55,7 +55,7 @@ class IcebergSession(LakeSession):
         return self._catalog.guard_change(str(table))
 
     def holds_rows(self, table: TableId) -> bool:
-        """Reads file by file, until there is a row."""
+        """Whether the table has rows; reads file by file until it finds one."""
         found = get_table(self._catalog, table)
         with self._catalog.guard(str(table)):
             files = SnapshotFiles.of(found)
@@ -67,15 +67,15 @@ class IcebergSession(LakeSession):
         return None if found is None else found.identity
 
     def create_database(self, operation: op.CreateDatabaseOp) -> None:
-        """When there is none."""
+        """Create the namespace unless it exists."""
         self._catalog.open().create_namespace_if_not_exists(operation.database)
 
     def create_table(self, operation: op.CreateTableOp) -> None:
-        """With its partition spec and properties."""
+        """Create the table with its partition spec and properties."""
         self._create(operation.new, None)
 
     def create_shadow(self, operation: op.CreateShadowOp) -> None:
-        """In the folder of the table whose place it is to take."""
+        """Create the shadow table in the folder of the table that it is to replace."""
         like = operation.like
         new = operation.new if like is None else replace(like, id=operation.new.id)
         table = find_table(self._catalog, operation.table)
@@ -83,25 +83,25 @@ class IcebergSession(LakeSession):
         self._create(new, location)
 
     def drop_table(self, operation: op.DropTableOp) -> None:
-        """With its files."""
+        """Drop the table and its files."""
         self._drop(operation.table)
 
     def drop_shadow(self, operation: op.DropShadowOp) -> None:
-        """With its files."""
+        """Drop the shadow table and its files."""
         self._drop(operation.shadow)
 
     def truncate_table(self, operation: op.TruncateTableOp) -> None:
-        """One snapshot without files."""
+        """Commit a snapshot without files."""
         table = get_table(self._catalog, operation.table)
         if table.head is not None:
             publish(self._catalog, table, SnapshotChange("delete", replaces_all=True))
 
     def rename_table(self, operation: op.RenameTableOp) -> None:
-        """Inside of its namespace."""
+        """Rename the table within its namespace."""
         self._catalog.open().rename_table(identifier(operation.table), identifier(operation.new))
 
     def comment_table(self, operation: op.CommentTableOp) -> None:
-        """The property `comment`."""
+        """Set the table property `comment`."""
         table = get_table(self._catalog, operation.table).library
         with table.transaction() as transaction:
             if operation.comment:
@@ -110,7 +110,7 @@ class IcebergSession(LakeSession):
                 transaction.remove_properties(COMMENT)
 
     def add_column(self, operation: op.AddColumnOp) -> None:
-        """At its place; rows that are there have NULL."""
+        """Add the column at its position; existing rows have NULL in it."""
         column = operation.column
         with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.add_column(_path(column.name), _library_type(column.type), column.comment or None)
@@ -118,7 +118,7 @@ class IcebergSession(LakeSession):
                 update.move_after(_path(column.name), _path(operation.after))
 
     def fill_column(self, operation: op.FillColumnOp) -> None:
-        """All rows rewritten with the default, in one snapshot: version 2 of the format has no defaults."""
+        """Rewrite all rows with the default in one snapshot, because version 2 of the format has no defaults."""
         table, column = get_table(self._catalog, operation.table), operation.column
         kind = arrow_type(column.type)
         if table.head is None or column.default is None or kind is None:
@@ -131,29 +131,29 @@ class IcebergSession(LakeSession):
             publish(self._catalog, table, SnapshotChange("overwrite", files, replaces_all=True))
 
     def alter_column(self, operation: op.AlterColumnOp) -> None:
-        """A promotion."""
+        """Promote the column's type."""
         column = operation.column
         with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.update_column(_path(column.name), field_type=_library_type(column.type))
 
     def comment_column(self, operation: op.CommentColumnOp) -> None:
-        """The field's doc."""
+        """Set the doc of the column's field."""
         column = operation.column
         with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.update_column(_path(column.name), doc=column.comment)
 
     def rename_column(self, operation: op.RenameColumnOp) -> None:
-        """Files know the column by its id."""
+        """Rename the column; files are not affected, because they identify it by its id."""
         with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.rename_column(_path(operation.old_name), operation.new_name)
 
     def drop_column(self, operation: op.DropColumnOp) -> None:
-        """The values stay in the files until they are rewritten."""
+        """Drop the column; its values stay in the files until those are rewritten."""
         with get_table(self._catalog, operation.table).library.update_schema() as update:
             update.delete_column(_path(operation.name))
 
     def swap_shadow(self, operation: op.SwapShadowOp) -> None:
-        """One commit; the shadow table's entry in the catalog goes after it, its files are the table's now."""
+        """Replace the table's content in one commit, then remove the shadow table's entry from the catalog."""
         shadow, table = get_table(self._catalog, operation.shadow), find_table(self._catalog, operation.table)
         catalog = self._catalog.open()
         if table is None:
@@ -182,7 +182,7 @@ class IcebergSession(LakeSession):
     def _create(self, table: op.ActualTable, location: str | None) -> None:
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
-        assert isinstance(table, PartitionedTable)  # the rules make no others
+        assert isinstance(table, PartitionedTable)  # the rules make no other kind
         if find_table(self._catalog, table.id) is not None:
             return
         schema, key = _library_schema(table)
@@ -203,7 +203,7 @@ class IcebergSession(LakeSession):
 
 
 def _path(name: str) -> tuple[str, ...]:
-    """The library's path of a column, whose name may have a dot in it."""
+    """The library's path of a column; the name may contain a dot."""
     return (name,)
 
 
@@ -223,7 +223,7 @@ def _planned(table: LakeTable) -> PartitionedTable:
 
 
 def _library_schema(table: PartitionedTable) -> tuple[Any, dict[str, str]]:
-    """The library's schema, and the property with the key where its columns cannot be identifier fields."""
+    """The library's schema, and the property for a key whose columns cannot be identifier fields."""
     from pyiceberg.schema import Schema
     from pyiceberg.types import NestedField
 
@@ -267,7 +267,7 @@ def _library_type(text: str, element_id: int = -1) -> Any:
 
 
 def _definition(shadow: LakeTable, table: LakeTable) -> list[Any]:
-    """Updates that give a table the schema and the partition spec of its shadow table, ids and all."""
+    """The updates that give a table the schema and partition spec of its shadow table, including the ids."""
     from pyiceberg.table.update import (
         AddPartitionSpecUpdate,
         AddSchemaUpdate,
@@ -293,7 +293,7 @@ def _definition(shadow: LakeTable, table: LakeTable) -> list[Any]:
 
 
 def _spec_id(table: LakeTable, updates: Sequence[Any]) -> int:
-    """The partition spec that is current after the updates."""
+    """The id of the partition spec that is current after the updates."""
     added = [update.spec.spec_id for update in updates if hasattr(update, "spec")]
     return int(added[0]) if added else int(table.metadata.default_spec_id)
 

@@ -23,7 +23,7 @@ from connectors.shared.lake.sink import LakeSink
 
 
 class IcebergSink(LakeSink):
-    """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
+    """Writes the tables of one catalog. Picklable; each process opens the catalog when first needed."""
 
     name: ClassVar[str] = "Iceberg"
 
@@ -39,7 +39,7 @@ class IcebergSink(LakeSink):
         super().__init__(options, context, commits, upkeep, flush_bytes=options.flush_size)
 
     def check(self) -> None:
-        """The library is there, and the catalog answers. Driver."""
+        """Check that the library is installed and the catalog answers. Driver."""
         catalog = self._catalog
         with catalog.guard(catalog.place):
             catalog.open().list_namespaces()
@@ -52,13 +52,13 @@ class IcebergSink(LakeSink):
         return Loader(self._catalog, self._pipeline, self._keyless, task.note)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Remove the noted files, which were never decided. Driver."""
+        """Remove the noted files of a batch that was never decided. Driver."""
         paths = [path for names in noted for path in names]
         if paths:
             self._catalog.delete_files(paths)
 
     def examine(self) -> Iterator[Finding]:
-        """The library, the catalog, and tables that nobody compacts."""
+        """Report on the library and the catalog, and tell when compaction is off."""
         load()
         import pyiceberg
 
@@ -75,7 +75,7 @@ class IcebergSink(LakeSink):
             )
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
-        """The table's rows. Any process."""
+        """The rows of a table, for `cdc verify`. Any process."""
         from connectors.iceberg.read_back import LakeRows
 
         found = find_table(self._catalog, table)
@@ -87,6 +87,6 @@ class IcebergSink(LakeSink):
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[IcebergSession]:
-        """A session with the catalog. Driver."""
+        """Open a session with the catalog, for schema changes. Driver."""
         rules = IcebergRules(self._options.table_properties(), self._options.partitions())
         yield IcebergSession(self._catalog, rules, self._pipeline, self._expired)

@@ -1,7 +1,8 @@
-"""Snapshots: manifests, manifest list and the catalog's commit, of data files and position deletes together.
+"""Commit snapshots of data files and position deletes: write the manifests and the manifest list, and update the table.
 
-The library commits appended data files, and tries again by itself when another commit came first. Here a commit is for
-one head: positions of deleted rows were found in it. Another head raises `CommitConflict`. Driver.
+The library itself only commits appended data files, and retries when another commit came first. Here a commit is valid
+for one head only, because the positions of deleted rows were found in it; another head raises `CommitConflict`. Runs in
+the driver.
 
 Format: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists", "Commit Conflict Resolution and Retry".
 """
@@ -20,20 +21,20 @@ from connectors.iceberg.manifests import is_deletes, list_writer, manifest_write
 from connectors.iceberg.tables import LakeTable
 
 MERGED_FROM = 50
-"""So many manifests of one content and partition spec become one in the next commit."""
+"""The number of manifests of one content and partition spec that the next commit merges into one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """One snapshot's change of a table.
+    """The change of a table that one snapshot makes.
 
     Attributes:
         operation: `append`, `overwrite`, `replace` (the same rows in other files) or `delete`.
-        data, deletes: the library's `DataFile` records that are added.
-        removed: paths of files that go.
-        replaces_all: all files that are there go.
-        properties: of the table, set in the same commit.
-        summary: of the snapshot, for people.
+        data, deletes: the library's `DataFile` records to add.
+        removed: the paths of the files to remove.
+        replaces_all: whether all existing files are removed.
+        properties: table properties to set in the same commit.
+        summary: entries of the snapshot's summary, for people to read.
         updates: further updates of the table in the same commit, before the snapshot.
     """
 
@@ -48,9 +49,9 @@ class SnapshotChange:
 
 
 def publish(catalog: Catalog, table: LakeTable, change: SnapshotChange) -> int:
-    """Commit the change on the table's head, and give the new head.
+    """Commit the change on the table's head, and return the new head.
 
-    Raises HeadMoved when the table has another head by now, SinkError, SinkUnavailable.
+    Raises CommitConflict when the table has another head by now, SinkError, SinkUnavailable.
     """
     from pyiceberg.table.update import (
         AddSnapshotUpdate,
@@ -78,7 +79,7 @@ def publish(catalog: Catalog, table: LakeTable, change: SnapshotChange) -> int:
 
 
 def commit(catalog: Catalog, table: LakeTable, updates: tuple[Any, ...], requirements: tuple[Any, ...]) -> None:
-    """Have the catalog take the updates; metadata files that its log has let go are removed. Inside `guard`."""
+    """Commit updates to the catalog, and remove metadata files that its log no longer has. Call within `guard`."""
     opened = catalog.open()
     take = getattr(opened, "commit_on", opened.commit_table)
     response = take(table.library, requirements, updates)
@@ -91,14 +92,14 @@ def commit(catalog: Catalog, table: LakeTable, updates: tuple[Any, ...], require
 
 
 def live_entries(table: LakeTable) -> Iterator[Any]:
-    """Manifest entries of the files of the table's head, whole: data files and delete files."""
+    """The complete manifest entries of the data files and delete files of the table's head."""
     io = table.library.io
     for manifest in manifests_of(io, table.library.current_snapshot()):
         yield from read_entries(io, manifest)
 
 
 def describing_files(table: LakeTable) -> set[str]:
-    """Paths of what describes a table and its snapshots: metadata files, manifest lists and manifests."""
+    """The paths of the files that describe a table and its snapshots: metadata, manifest lists and manifests."""
     metadata = table.metadata
     found = {table.library.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     for snapshot in metadata.snapshots:
@@ -118,14 +119,14 @@ class _SnapshotWriter:
         self._removed: list[Any] = []
         self._specs: dict[int, Any] = dict(table.library.specs())
         self._schema = table.library.schema()
-        for update in change.updates:  # of a shadow table that takes the table's place
+        for update in change.updates:  # those of a shadow table that replaces the table
             self._schema = getattr(update, "schema_", self._schema)
             spec = getattr(update, "spec", None)
             if spec is not None:
                 self._specs[spec.spec_id] = spec
 
     def snapshot(self) -> Any:
-        """Write manifests and manifest list, and give the library's `Snapshot`."""
+        """Write the manifests and the manifest list, and return the library's `Snapshot`."""
         from pyiceberg.table.snapshots import Snapshot
 
         manifests = self._manifests()
@@ -173,7 +174,7 @@ class _SnapshotWriter:
         yield self._write_manifest(manifest.partition_spec_id, deletes=is_deletes(manifest), stays=stays, gone=gone)
 
     def _merge_manifests(self, manifests: Sequence[Any]) -> Iterator[Any]:
-        """Many manifests of one content and spec as one."""
+        """Merge many manifests of one content and partition spec into one."""
         groups: dict[tuple[int, bool], list[Any]] = defaultdict(list)
         for manifest in manifests:
             groups[manifest.partition_spec_id, is_deletes(manifest)].append(manifest)
@@ -210,7 +211,7 @@ class _SnapshotWriter:
         stays: Sequence[Any] = (),
         gone: Sequence[Any] = (),
     ) -> Any:
-        """A manifest of these entries, as the library's `ManifestFile`."""
+        """Write a manifest with these entries, and return the library's `ManifestFile`."""
         path = self._path(f"{self._uuid}-m{self._number}.avro")
         self._number += 1
         output = self._io.new_output(path)
@@ -238,5 +239,5 @@ class _SnapshotWriter:
         snapshot = self._table.library.current_snapshot()
         before = None if snapshot is None or snapshot.summary is None else snapshot.summary
         counted = Summary(Operation.OVERWRITE, **collector.build(), **dict(self._change.summary))
-        totals = update_snapshot_summaries(summary=counted, previous_summary=before)  # takes no `replace`
+        totals = update_snapshot_summaries(summary=counted, previous_summary=before)  # it does not accept `replace`
         return Summary(Operation(self._change.operation), **totals.additional_properties)

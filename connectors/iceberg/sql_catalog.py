@@ -1,7 +1,7 @@
-"""The library's SQL catalog, with the metadata of tables kept in memory: a metadata file never changes.
+"""The library's SQL catalog, with a cache of the tables' metadata, since a metadata file never changes.
 
-A table's metadata has each of its snapshots, and taking fifty of them apart costs more than the rest of a small commit.
-The library does so at each look at a table, and again in a commit.
+A table's metadata contains all its snapshots. Parsing fifty of them costs more than the rest of a small commit, and the
+library would do so each time it loads a table, and again in a commit.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 from connectors.iceberg.lru_cache import LruCache
 
 _MOST_SNAPSHOTS = 50_000
-"""Of all tables whose metadata is kept, some 5 KB each."""
+"""The most snapshots in the cached metadata of all tables, of about 5 KB each."""
 _FIXED = 4
-"""What metadata costs besides its snapshots, counted in snapshots."""
+"""The size of metadata without its snapshots, counted in snapshots."""
 _HISTORY = ("snapshots", "snapshot-log", "metadata-log", "refs", "current-snapshot-id", "statistics")
 
 
 @dataclass
 class _Commit:
-    """A commit to a table as it was loaded, and the metadata file that it has written."""
+    """A commit to a table in the state that was loaded, and the metadata file that it wrote."""
 
     table: Any
     written: str = ""
@@ -32,7 +32,7 @@ class _Commit:
 
 @cache
 def sql_catalog() -> Any:
-    """The class of the catalog."""
+    """The catalog's class, defined here because the library is loaded late."""
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.io import load_file_io
@@ -40,7 +40,7 @@ def sql_catalog() -> Any:
     from pyiceberg.table.metadata import TableMetadataUtil
 
     class SqlTables(SqlCatalog):  # type: ignore[misc]
-        """Each look asks the database which metadata file is the table's."""
+        """Caches metadata; each load of a table asks the database which metadata file is current."""
 
         def _convert_orm_to_iceberg(self, orm_table: Any) -> Any:
             location, whole = orm_table.metadata_location, not _without_history.get()
@@ -67,14 +67,14 @@ def sql_catalog() -> Any:
             return response
 
         def commit_on(self, table: Any, requirements: Any, updates: Any) -> Any:
-            """Commit to the table as it was loaded: the database takes it only while that is the newest."""
+            """Commit to the loaded state of the table; the database accepts it only while that is the newest."""
             commit = _Commit(table)
             token = _commit.set(commit)
             try:
                 return self.commit_table(table, requirements, updates)
             except CommitFailedException:
                 if commit.written:
-                    with suppress(OSError):  # it costs room and nothing else
+                    with suppress(OSError):  # a file that stays only costs space
                         table.io.delete(commit.written)
                 raise
             finally:
@@ -87,7 +87,7 @@ def sql_catalog() -> Any:
             return staged
 
         def load_without_history(self, identifier: tuple[str, ...]) -> Any:
-            """The table with neither snapshots nor logs, for those who write files of it and no more."""
+            """Load the table without snapshots and logs, which is enough for writing data files."""
             token = _without_history.set(True)
             try:
                 return self.load_table(identifier)
@@ -106,7 +106,7 @@ def _size(metadata: Any) -> int:
 
 
 def _keep(location: str, metadata: Any) -> None:
-    """Keep a table's metadata in place of its former one."""
+    """Cache a table's metadata instead of the former one."""
     former = _newest.get(metadata.table_uuid)
     _newest[metadata.table_uuid] = location
     _cache.keep(location, metadata)
@@ -116,4 +116,4 @@ def _keep(location: str, metadata: Any) -> None:
 
 _cache: LruCache[Any] = LruCache(_MOST_SNAPSHOTS, _size)
 _newest: dict[Any, str] = {}
-"""The file of the newest metadata of each table, by its UUID."""
+"""The newest metadata file of each table, by the table's UUID."""

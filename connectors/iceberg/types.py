@@ -1,4 +1,4 @@
-"""Column types: this tool's to Iceberg's, lossless, and back. Pure text and Arrow types; no library is loaded.
+"""Convert column types from this tool's to Iceberg's without loss, and back. Pure; does not load the library.
 
 | type | Iceberg | why |
 |---|---|---|
@@ -13,7 +13,7 @@
 | TIMESTAMP_LTZ | timestamptz | an instant |
 | VECTOR | list<float> | |
 
-Spelling: as the format's specification (https://iceberg.apache.org/spec/, "Primitive Types") has them.
+Types are spelled as in the format's specification (https://iceberg.apache.org/spec/, "Primitive Types").
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _ARROW = {
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DIGITS = {"int": 10, "long": 19}
 _WIDER = {("int", "long"), ("float", "double")}
-"""Promotions that the format allows, besides decimals of more digits ("Schema Evolution")."""
+"""The promotions that the format allows, besides those to decimals with more digits ("Schema Evolution")."""
 
 
 def iceberg_type(data_type: DataType) -> str:
@@ -78,7 +78,7 @@ def iceberg_type(data_type: DataType) -> str:
 
 
 def data_type(text: str) -> DataType:
-    """This tool's type for an Iceberg type, as near as it goes: other types of foreign tables are STRING."""
+    """The nearest type of this tool for an Iceberg type; STRING for types that this sink does not write."""
     if decimal := _DECIMAL.fullmatch(text):
         return DataType(Kind.DECIMAL, int(decimal[1]), int(decimal[2]))
     kind = _KIND.get(text, Kind.STRING)
@@ -86,21 +86,21 @@ def data_type(text: str) -> DataType:
 
 
 def arrow_type(text: str) -> pa.DataType | None:
-    """The Arrow type whose values are written into an Iceberg column; None for a type that is not written."""
+    """The Arrow type of the values written into an Iceberg column; None for a type that is not written."""
     if decimal := _DECIMAL.fullmatch(text):
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
     return _ARROW.get(text)
 
 
 def can_identify(text: str) -> bool:
-    """Whether the format takes a column of the type as an identifier field."""
+    """Whether the format accepts a column of the type as an identifier field."""
     return text not in ("float", "double", VECTOR)
 
 
 def widens(actual: str, wanted: str) -> bool:
-    """Whether a column is promoted in place; old files keep their values.
+    """Whether a column can be promoted in place; old files stay as they are.
 
-    Decimals keep their scale: the format forbids another one, though the library takes it.
+    Decimals must keep their scale: the format forbids another one, though the library accepts it.
     """
     if (actual, wanted) in _WIDER:
         return True

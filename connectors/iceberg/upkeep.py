@@ -1,6 +1,7 @@
-"""Upkeep of a table: small files and delete files are merged, old snapshots and, later, their files go. Driver.
+"""Maintain tables: merge small files and delete files, expire old snapshots, and later remove their files.
 
-Each commit rewrites the metadata, with all snapshots that are kept: their number decides what a commit costs.
+Each commit rewrites the metadata with all snapshots that are kept, so their number determines the cost of a commit.
+Runs in the driver.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from connectors.iceberg.snapshots import SnapshotChange, commit, publish
 from connectors.iceberg.tables import LakeTable, find_table, get_table
 
 _SMALL_BYTES = 32 << 20
-"""A data file below this size is small; at most four times as much becomes one file."""
+"""The size below which a data file is small; a merged file has at most four times as much."""
 _MOST_GONE = 0.3
-"""A data file of whose rows more than this part is deleted is rewritten, whatever its size."""
+"""The deleted share of a data file's rows above which it is rewritten, whatever its size."""
 
 _TRIES = 5
-"""So often a merge is published again, and `cdc compact` merges again, beside a run that commits."""
+"""How often a merge is published, and `cdc compact` merges, while a run keeps committing at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,13 @@ class UpkeepResult:
 
 @dataclass
 class Upkeep:
-    """Looks after the tables of a pipeline.
+    """Maintains the tables of a pipeline.
 
     Args:
-        files: so many small files or delete files are merged.
-        folder: where the indexes of keys are.
-        snapshots: so many of the newest snapshots are kept.
-        expired: the files of snapshots that have expired.
+        files: the number of small files or delete files from which on they are merged.
+        folder: the folder of the key indexes.
+        snapshots: how many of the newest snapshots are kept.
+        expired: the files of expired snapshots.
     """
 
     catalog: Catalog
@@ -62,7 +63,7 @@ class Upkeep:
     expired: ExpiredFiles
 
     def compact(self, name: TableId) -> str:
-        """Merge all that can be merged, and say what was done; again where a run commits meanwhile.
+        """Merge all that can be merged, and tell what was done; start over when a run commits meanwhile.
 
         Raises SinkError.
         """
@@ -72,7 +73,7 @@ class Upkeep:
         return str(self._maintain(get_table(self.catalog, name), 2))
 
     def look_after(self, name: TableId) -> str:
-        """Merge what has come to be too many files, and say what was done. Raises SinkError."""
+        """Merge files where there are too many, and tell what was done. Raises SinkError."""
         table = find_table(self.catalog, name)
         done = UpkeepResult() if table is None else self._maintain(table, self.files)
         return "" if done == UpkeepResult() else str(done)
@@ -85,7 +86,7 @@ class Upkeep:
             raise SinkError(f"another commit came first: {error.message}", where=str(table.id), hint=hint) from error
 
     def _maintain_once(self, table: LakeTable, least: int) -> UpkeepResult:
-        """Raises HeadMoved where another commit comes first: then nothing is changed."""
+        """Try once. Raises CommitConflict when another commit comes first; then nothing has changed."""
         with self.catalog.guard(str(table.id)):
             merged = self._merge_files(table, least)
             snapshots = self._expire_snapshots(get_table(self.catalog, table.id) if merged else table)
@@ -93,14 +94,14 @@ class Upkeep:
             return UpkeepResult(merged, snapshots)
 
     def _merge_files(self, table: LakeTable, least: int) -> int:
-        """One `replace` snapshot, the same rows in fewer files; how many files went."""
+        """Commit a `replace` snapshot with the same rows in fewer files; return the number of removed files."""
         there = SnapshotFiles.of(table)
         chosen = worth(there, least)
         if not chosen:
             return 0
         removed = [file.file_path for file in chosen]
         removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
-        # a command beside a run may merge other files of the same head: neither writes over what the other names
+        # A command and a run may merge files of the same head at once: neither overwrites files that the other names.
         made = rewritten(table, there, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
         change = SnapshotChange("replace" if made else "delete", made, removed=frozenset(removed))
         table, head = self._publish(table, there, chosen, change)
@@ -113,10 +114,11 @@ class Upkeep:
     def _publish(
         self, table: LakeTable, there: SnapshotFiles, chosen: Sequence[Any], change: SnapshotChange
     ) -> tuple[LakeTable, int]:
-        """The table that the change was published on, and its new head.
+        """Publish the change; return the table on which that succeeded, and its new head.
 
-        Commits that come first, those of a run, matter only where they touch what was merged. Raises HeadMoved then;
-        the files that were written stay, as an answer may have been lost, and cost room and nothing else.
+        Commits that come first, such as those of a run, are a conflict only when they concern the merged files. Then
+        CommitConflict is raised, and the written files stay, since only an answer may have been lost; they only cost
+        space.
         """
         for _ in range(_TRIES):
             try:
@@ -129,7 +131,7 @@ class Upkeep:
         return table, publish(self.catalog, table, change)
 
     def _expire_snapshots(self, table: LakeTable) -> int:
-        """Snapshots beyond those to keep go; the files that they alone name are noted, and go later."""
+        """Expire the snapshots beyond those to keep; note the files that only they name, for removal later."""
         from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate
 
         metadata = table.metadata
@@ -149,7 +151,7 @@ class Upkeep:
 
 
 def worth(there: SnapshotFiles, least: int) -> list[Any]:
-    """The data files that are worth merging: small ones, and those with many delete files or deleted rows."""
+    """The data files worth rewriting: small ones, and those with many delete files or deleted rows."""
     groups: dict[Any, list[Any]] = defaultdict(list)
     chosen: dict[str, Any] = {}
     for path, file in there.data.items():
@@ -165,7 +167,7 @@ def worth(there: SnapshotFiles, least: int) -> list[Any]:
 
 
 def _tier(group: Sequence[Any], least: int) -> list[Any]:
-    """Files of about one size: each row is rewritten once in a tier, so seldom ones stay cheap."""
+    """Choose files of similar size, so that each row is rewritten only once per size."""
     tiers: dict[int, list[Any]] = defaultdict(list)
     for file in group:
         tiers[max(0, int(file.file_size_in_bytes).bit_length() - 14) // 4].append(file)
@@ -173,7 +175,7 @@ def _tier(group: Sequence[Any], least: int) -> list[Any]:
 
 
 def _is_as_before(table: LakeTable, there: SnapshotFiles, chosen: Sequence[Any], now: LakeTable) -> bool:
-    """Whether the chosen data files have the same rows at another head, and would be written in the same way."""
+    """Whether the chosen data files have the same rows at another head, and would be rewritten in the same way."""
     shapes = [(one.identity, one.metadata.current_schema_id, one.metadata.default_spec_id) for one in (table, now)]
     if shapes[0] != shapes[1]:
         return False

@@ -1,1 +1,1 @@
-"""Apache Paimon: lake tables written without a JVM, one snapshot per table and batch."""
+"""Sink for Apache Paimon tables: written without a JVM, one snapshot per table and batch."""

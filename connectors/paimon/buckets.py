@@ -1,4 +1,4 @@
-"""Which partition and bucket a row belongs to, with Java's hash, a block at a time."""
+"""Find the partition and bucket of rows, with the hash of Paimon's Java code, one block at a time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from connectors.paimon.kernels import bucket as kernels
 from connectors.shared.kernels.buffers import buffers, string_offsets
 
 _LONGEST_COMPACT = 18
-"""Decimal digits of a number that fits into 8 bytes."""
+"""The decimal digits of a number that fits into 8 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketRows:
-    """Rows of one partition and bucket; `rows` are their numbers in order, None for all."""
+    """The rows of one partition and bucket; `rows` has their numbers in order, or None for all rows."""
 
     partition: tuple[Any, ...]
     bucket: int
@@ -28,9 +28,9 @@ class BucketRows:
 def groups(
     rows: pa.RecordBatch, partition_keys: Sequence[str], bucket_keys: Sequence[str], buckets: int
 ) -> Iterator[BucketRows]:
-    """The rows by partition and bucket. `buckets`: how many there are; below 1 for a table that has none.
+    """Group the rows by partition and bucket. `buckets` is their number, below 1 for a table without buckets.
 
-    Bucket columns hold no NULL; those of partitions may, in tables without a key.
+    Bucket columns have no NULL; partition columns may have some in tables without a key.
     """
     numbers = bucket_numbers(rows, bucket_keys, buckets) if buckets > 1 else np.zeros(rows.num_rows, np.int32)
     partitions = [rows.column(rows.schema.get_field_index(name)) for name in partition_keys]
@@ -47,7 +47,7 @@ def groups(
 
 
 def bucket_numbers(rows: pa.RecordBatch, keys: Sequence[str], buckets: int) -> np.ndarray:
-    """int32[n] buckets of the rows. The columns hold no NULL."""
+    """The bucket of each row (int32[n]). The columns must not have NULL."""
     arrays = [rows.column(rows.schema.get_field_index(name)) for name in keys]
     columns = np.array([_column(array) for array in arrays], np.int64).reshape(len(arrays), len(kernels.FIELDS))
     longest = sum(_longest(array) for array in arrays)
@@ -58,7 +58,7 @@ def bucket_numbers(rows: pa.RecordBatch, keys: Sequence[str], buckets: int) -> n
 
 
 def compile_kernel() -> None:
-    """Have the kernel compiled, which the first batch would wait for."""
+    """Compile the kernel, so that the first batch need not wait for it."""
     bucket_numbers(pa.record_batch([pa.array([1]), pa.array(["a"])], names=["a", "b"]), ["a", "b"], 2)
 
 
@@ -78,7 +78,7 @@ def _form(kind: pa.DataType) -> int:
 
 
 def _longest(array: pa.Array) -> int:
-    """Bytes that a value may take after the fields."""
+    """The most bytes that a value takes after the fields of a BinaryRow."""
     if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)) or not len(array):
         return 16
     return 8 + int(np.diff(string_offsets(array)).max())

@@ -1,9 +1,9 @@
-"""Decided handles become snapshots: one for each table, with the pipeline as commit user and the batch as identifier.
+"""Commit decided batches: one snapshot per table, with the pipeline as commit user and the batch as identifier.
 
-The user's newest snapshot tells whether a batch is in. Once all snapshots of the user have expired it cannot any more;
-then the files themselves are looked for, in the oldest snapshot that is left and in the newest. A batch that is not in
-is committed by the Rust package, when all of its files are there. (`filter_and_commit` of that package looks for the
-same again, and takes twice as long as the commit itself.) Driver.
+The user's newest snapshot tells whether a batch is committed. When all snapshots of the user have expired, the files
+themselves are looked up instead, in the oldest remaining snapshot and in the newest. A batch that is not committed is
+committed by the Rust package if all of its files exist. (That package's `filter_and_commit` would repeat these checks,
+and takes twice as long as the commit itself.) Runs in the driver.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class LakeCommits:
     """Commits batches. Picklable.
 
     Args:
-        user: commit user of the pipeline.
-        threads: how many tables are committed at a time.
+        user: the commit user of the pipeline.
+        threads: how many tables are committed at the same time.
     """
 
     catalog: Catalog
@@ -41,7 +41,7 @@ class LakeCommits:
     retry: RetryPolicy
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Commit every table's handles; may repeat. Raises LoadsLost, CommitFailed, SinkUnavailable."""
+        """Commit the handles of every table; may be repeated. Raises LoadsLost, CommitFailed, SinkUnavailable."""
         found = by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
         if lost := list(filter(None, found)):
             raise _merge_errors(lost)
@@ -78,14 +78,14 @@ class LakeCommits:
 
 
 def lost_file(table: LakeTable, handles: Sequence[Prepared]) -> str:
-    """The first file of the handles that is not there; empty when all are."""
+    """The first file of the handles that does not exist; empty when all do."""
     files = table.library.file_io
     paths = (path for handle in handles for path in Files.of(handle).paths)
     return next((path for path in paths if not files.exists(path)), "")
 
 
 def commit_files(table: LakeTable, user: str, batch: int, handles: Sequence[Prepared]) -> None:
-    """One snapshot of the handles' files. Raises what the library raises."""
+    """Commit a snapshot with the handles' files. Raises the library's errors."""
     from pypaimon_rust.datafusion import CommitMessage
 
     messages = [
@@ -98,9 +98,9 @@ def commit_files(table: LakeTable, user: str, batch: int, handles: Sequence[Prep
 
 
 def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Sequence[Prepared]) -> bool:
-    """Whether the table has the batch: the user's newest snapshot, or one that has expired, held these files.
+    """Whether the batch is committed: the user's newest snapshot, or an expired one, has added these files.
 
-    Raises SinkError when the user's newest snapshot is of a later batch, or of the batch with other files.
+    Raises SinkError when the user's newest snapshot is of a later batch, or of this batch with other files.
     """
     names = set[str]().union(*(Files.of(handle).names for handle in handles))
     with catalog.guard(str(table.id)):
@@ -127,7 +127,7 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Se
 
 
 def _added_files(table: LakeTable, snapshot: Any) -> set[str]:
-    """Names of the files that came with a snapshot."""
+    """The names of the files that a snapshot added."""
     from pypaimon.manifest.manifest_file_manager import ManifestFileManager
     from pypaimon.manifest.manifest_list_manager import ManifestListManager
 

@@ -1,11 +1,11 @@
-"""Data files of one partition and bucket: the library's file writer, fed with rows that are sorted and numbered here.
+"""Write the data files of one partition and bucket with the library's file writer; rows are sorted and numbered here.
 
-The library's class for tables with a key folds rows one Python object at a time. Of a flush only each key's last image
-is left when it comes here, so nothing has to be folded: system columns are added, rows are sorted by key, and the class
-writes the file, its statistics and its metadata. All rows of a file have one sequence number: a key is in it once.
+The library's class for tables with a key merges rows one Python object at a time. Here a flush has only the last row of
+each key, so nothing has to be merged: the system columns are added, the rows are sorted by key, and the class writes
+the file, its statistics and its metadata. All rows of a file have one sequence number, since no key is in it twice.
 
-Sequence numbers order images of a key over files: (batch, partition, flush of the task) in 63 bits, above what the
-table held before this pipeline (`base`). They are the same in a replay.
+Sequence numbers order the rows of a key across files: they combine (batch, partition, flush of the task) in 63 bits,
+above all numbers that the table had before this pipeline (`base`). A replay gives the same numbers.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PARTITION_BITS = _FLUSH_BITS = 16
 
 
 def sequence_number(base: int, batch: int, partition: int, flush: int) -> int:
-    """The number of all rows of one flush, above those that are copied inside of the lake.
+    """The sequence number of all rows in one flush, above those of rows that are copied within the lake.
 
-    Raises SinkError when there are too many parts or flushes to tell apart.
+    Raises SinkError when there are more parts or flushes than the number has bits for.
     """
     if partition >= 1 << _PARTITION_BITS or flush >= 1 << _FLUSH_BITS or batch >= 1 << 30:
         raise SinkError(
@@ -43,18 +43,18 @@ def sequence_number(base: int, batch: int, partition: int, flush: int) -> int:
 def write_files(
     table: Any, partition: tuple[Any, ...], bucket: int, rows: pa.RecordBatch, delete: np.ndarray, sequence: int
 ) -> list[Any]:
-    """Write the files of one flush for one bucket; returns their metadata, `DataFileMeta` of the library.
+    """Write the files of one flush for one bucket, and return their metadata (the library's `DataFileMeta`).
 
     Args:
-        table: the library's, with options that are for the files (`data-file.prefix`).
-        rows: the table's columns, in its order and types; each key once.
-        delete: bool[n], rows that are gone; for a table without a key none is.
+        table: the library's table, with options for the files (`data-file.prefix`).
+        rows: rows with the table's columns in its order and types; each key once.
+        delete: marks deleted rows (bool[n]); none for a table without a key.
     """
     return list(written_files(table, partition, bucket, [_with_system_columns(table, rows, delete, sequence)]))
 
 
 def written_files(table: Any, partition: tuple[Any, ...], bucket: int, pieces: Iterable[pa.Table]) -> Iterator[Any]:
-    """Write rows that have their system columns and are sorted by key over all pieces; metadata of the files."""
+    """Write rows that have system columns and are sorted by key across all pieces; gives the metadata of the files."""
     writer = _writer(table, partition, bucket)
     for rows in pieces:
         yield from writer.files(rows)
@@ -62,7 +62,7 @@ def written_files(table: Any, partition: tuple[Any, ...], bucket: int, pieces: I
 
 
 def _with_system_columns(table: Any, rows: pa.RecordBatch, delete: np.ndarray, sequence: int) -> pa.Table:
-    """For a table with a key: key columns, sequence and kind before all columns, sorted by key; else the rows alone."""
+    """The rows sorted by key, with key columns, sequence and kind before the others; unchanged if there is no key."""
     keys: Sequence[str] = table.trimmed_primary_keys
     if not keys:
         return pa.Table.from_batches([rows])
@@ -79,9 +79,9 @@ def _with_system_columns(table: Any, rows: pa.RecordBatch, delete: np.ndarray, s
 
 
 def ordered(values: pa.Array) -> pa.Array:
-    """The values that keys are sorted and compared by: of floats their bits, -0 is another key and before 0.
+    """The values by which keys are sorted and compared: the bits of floats, so that -0 is another key, before 0.
 
-    A reader that merges files has them in this order, and takes a key twice from files that have not.
+    Readers that merge files expect this order; from files in another order they would give a key twice.
     """
     if not pa.types.is_floating(values.type):
         return values
@@ -95,10 +95,10 @@ def _ascending(number: int) -> list[tuple[str, str]]:
 
 
 def column_stats(values: Any, library: Any, name: str) -> dict[str, Any]:
-    """A column's statistics as the library has them.
+    """The statistics of a column, in the library's form.
 
-    No bounds of long text, which would fill the manifests, nor of a column with NaN: it is the greatest number to some
-    readers and none to others. Bounds that are zero have the sign that includes both zeros.
+    There are no bounds for long text, which would fill the manifests, or for a column with NaN, which some readers
+    take for the greatest number and others for none. A bound of zero has the sign that includes both zeros.
     """
     found: dict[str, Any] = library(pa.table({name: values}), name)
     if pa.types.is_floating(values.type):
@@ -112,7 +112,7 @@ def column_stats(values: Any, library: Any, name: str) -> dict[str, Any]:
 
 
 def _writer(table: Any, partition: tuple[Any, ...], bucket: int) -> Any:
-    """An object of a class that is made when the library is loaded."""
+    """An object of the class that is defined once the library is loaded."""
     global _class
     if _class is None:
         _class = _file_writer_class()
@@ -126,20 +126,20 @@ def _file_writer_class() -> type:
     from pypaimon.write.writer.data_writer import DataWriter
 
     class FileWriter(DataWriter):  # type: ignore[misc]
-        """Gathers tables until they are a file's worth; writes no file twice."""
+        """Collects rows until there are enough for a file, and writes each file once."""
 
         committed_files: list[Any]
         parquet_writer_options: dict[str, Any]
 
         def files(self, rows: pa.Table) -> list[Any]:
-            """Add rows; metadata of the files that are full now."""
+            """Add rows, and return the metadata of the files that this completed."""
             self._buffer.append(rows)
             if self._buffer.nbytes > self.target_file_size:
                 self._write_full(last=False)
             return self._take_files()
 
         def finish_files(self) -> list[Any]:
-            """The files of what is left."""
+            """Write the remaining rows, and return the metadata of their files."""
             self._write_full(last=True)
             return self._take_files()
 
@@ -152,7 +152,7 @@ def _file_writer_class() -> type:
             self._buffer.reset(data if data is not None and data.num_rows else None)
 
         def _write_one(self, data: pa.Table) -> None:
-            """A file says how many of its rows are deletes: a reader takes one without any as it is."""
+            """Write a file with the number of its deletes: readers need not filter a file that has none."""
             self.parquet_writer_options = {**self.parquet_writer_options, "use_dictionary": repeating_columns(data)}
             self._write_data_to_file(data)
             if "_VALUE_KIND" in data.schema.names:

@@ -1,6 +1,6 @@
-"""The handle of a task for one table: `{"id": identity of the table, "version": 14}`, and its files as the payload.
+"""The handle of a task for one table: `{"id": identity of the table, "version": 14}`, with its files as the payload.
 
-Before that, `NotedFiles`: what an abort goes by.
+Before the handle exists, `NotedFiles` tell an abort which files to remove.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from cdc.schema import TableId
 from cdc.sink import Prepared
 
 MESSAGE_VERSION = 14
-"""Of the serialization that Paimon calls `CommitMessageSerializer`."""
+"""The version of the format that Paimon calls `CommitMessageSerializer`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Files of one table of one task: Paimon's commit messages about them, and their paths."""
+    """The files of one table in one task: Paimon's commit messages about them, and their paths."""
 
     messages: Sequence[bytes]
     paths: Sequence[str]
@@ -33,7 +33,7 @@ class Files:
 
     @property
     def names(self) -> set[str]:
-        """The paths without their folders."""
+        """The names of the files, which are the paths without their folders."""
         return {path.rsplit("/", 1)[1] for path in self.paths}
 
     def handle(self, identity: str) -> tuple[dict[str, Any], bytes]:
@@ -45,7 +45,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class NotedFiles:
-    """Files that an attempt of a task may have written: those in a folder of a table whose names begin so."""
+    """The files that an attempt of a task may have written: those in a table's folder whose names have the prefix."""
 
     table: TableId
     folder: str
@@ -53,15 +53,15 @@ class NotedFiles:
 
     @classmethod
     def from_json(cls, fields: Any) -> NotedFiles:
-        """The note that `to_json` made."""
+        """The note in the JSON value that `to_json` wrote."""
         return cls(TableId(*fields["table"]), fields["folder"], fields["prefix"])
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value."""
+        """The note as a JSON value."""
         return {"table": [self.table.database, self.table.table], "folder": self.folder, "prefix": self.prefix}
 
     def paths(self, file_io: Any) -> list[str]:
-        """The files that are there, by the library's access to the table's files."""
+        """The paths of the files that exist, as listed by the library's `file_io` of the table."""
         if not file_io.exists(self.folder):
             return []
         names = (str(status.path).rsplit("/", 1)[-1] for status in file_io.list_status(self.folder))

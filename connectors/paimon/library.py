@@ -1,8 +1,8 @@
-"""Paimon's two Python packages: loaded late, checked, and their errors turned into this tool's at the boundary.
+"""Access to Paimon's two Python packages: loads them when first needed, checks versions, converts their errors.
 
-`pypaimon` has catalogs, schemas and file metadata, `pypaimon-rust` commits and reads. Loading the first takes a second;
-nothing here is imported by `cdc validate`. Parts of both that are used are private (the file writer's class, a commit
-of a compaction), so one version is named and another is refused.
+`pypaimon` has catalogs, schemas and file metadata; `pypaimon-rust` commits and reads. Loading the first takes a second,
+so `cdc validate` imports neither. Some of the parts that are used are private (the file writer's class, the commit of a
+compaction), so one version of each is required and any other is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check_versions() -> None:
 
 
 def load() -> None:
-    """Import both packages, so that the first batch does not wait for it. Raises SinkError."""
+    """Import both packages, so that the first batch need not wait for it. Raises SinkError."""
     check_versions()
     try:
         import pypaimon.catalog.catalog_factory
@@ -55,15 +55,15 @@ def load() -> None:
     except ImportError as error:
         raise SinkError(f"Paimon's packages cannot be loaded: {error}", hint=INSTALL) from error
     for name in ("pypaimon", "pypaimon.snapshot", "pypaimon.write"):
-        logging.getLogger(name).setLevel(logging.ERROR)  # what goes wrong comes as an exception
+        logging.getLogger(name).setLevel(logging.ERROR)  # failures are raised as exceptions anyway
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """A catalog as its options name it. Picklable; opened in each process when it is first needed, then kept there.
+    """A catalog, described by its options. Picklable; each process opens it when first needed, and keeps it.
 
     Args:
-        options: the library's own, secrets included; never printed.
+        options: the library's options, secrets included; never printed.
     """
 
     options: Mapping[str, str] = field(repr=False)
@@ -85,13 +85,13 @@ class Catalog:
         return _opened[key]
 
     def databases(self) -> list[str]:
-        """The databases; a store that has no such bucket is found out in seconds. Raises SinkError."""
+        """The databases. Detects within seconds that a store lacks the bucket. Raises SinkError."""
         check_bucket(self.options)
         with self.guard(self.place):
             return list(self.open().list_databases())
 
     def table(self, table: TableId) -> Any:
-        """The library's table with its newest schema; None when there is none. Raises SinkError."""
+        """The library's table with its newest schema; None when it does not exist. Raises SinkError."""
         catalog = self.open()
         from pypaimon.catalog.catalog_exception import DatabaseNotExistException, TableNotExistException
 
@@ -102,23 +102,23 @@ class Catalog:
                 return None
 
     def guard(self, where: str) -> AbstractContextManager[None]:
-        """Turns errors of the packages into this tool's, without what the options keep secret."""
+        """Convert the packages' errors within the block into this tool's, without the secrets of the options."""
         secrets = [value for name, value in self.options.items() if is_secret(name)]
         return library_errors("Paimon", where, secrets, _AWAY, _UNREACHABLE)
 
     @contextmanager
     def guard_change(self, where: str) -> Iterator[None]:
-        """The guard of a schema change: a refusal is one of the change."""
+        """Like `guard`, for a schema change: a refusal becomes a ChangeRefused."""
         with refused_changes(), self.guard(where):
             yield
 
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}
-"""Catalogs of this process by their options."""
+"""The open catalogs of this process by their options."""
 
 
 def identifier(table: TableId) -> Any:
-    """The library's name of a table; a dot or a dollar in it is part of the name."""
+    """The library's identifier of a table; a dot or a dollar in a name stays part of the name."""
     from pypaimon.common.identifier import Identifier
 
     return Identifier.create(table.database, table.table)

@@ -1,7 +1,7 @@
-"""A task's rows into data files that no snapshot names yet. Executor.
+"""Write the rows of a task into data files that no snapshot names yet. Runs in executors.
 
-A load is one table of one task: each flush is folded to the last image of each key, split by partition and bucket, and
-written as a file for each. The handle's payload has the commit messages of Paimon: version 14 of its own format.
+A load is one table of one task. Each flush is reduced to the last row of each key, split by partition and bucket, and
+written as one file for each. The handle's payload has Paimon's commit messages, in version 14 of Paimon's format.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Loader:
     """Begins loads for `connectors.shared.lake.two_phase.prepare`. Thread safe.
 
     Args:
-        pipeline: part of the names of files, and of the option with the table's sequence base.
-        keyless: what becomes of updates and deletes of tables without a key.
-        note: keeps which files are about to be written, a `NotedFiles` as JSON.
+        pipeline: the pipeline's id, a part of the names of files and of the option with the table's sequence base.
+        keyless: the rules for updates and deletes of tables without a key.
+        note: notes which files are about to be written, as the JSON of `NotedFiles`.
     """
 
     catalog: Catalog
@@ -45,9 +45,9 @@ class Loader:
     note: Callable[[Any], None]
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> Load:
-        """Open the table. Raises SinkError when it is not one that the pipeline writes to."""
+        """Open the table. Raises SinkError when it is not the one that the pipeline writes to."""
         table = get_table(self.catalog, first.table)
-        if table.identity:  # of a pipeline before this one, such as that of a savepoint
+        if table.identity:  # a table of an earlier pipeline, such as that of a savepoint
             table = claim(self.catalog, table, self.pipeline)
         table.check()
         check_source(first, table.columns, table.key)
@@ -55,7 +55,7 @@ class Loader:
 
 
 class Load:
-    """One table of one task attempt. Flushes come one after another; `cancel` may come from another thread."""
+    """The load of one table in one task attempt. `write` is called from one thread; `cancel` may come from another."""
 
     def __init__(self, loader: Loader, table: LakeTable, task: TaskAttempt) -> None:
         self._table, self._task, self._note = table, task, loader.note
@@ -71,7 +71,7 @@ class Load:
         self._cancelled = threading.Event()
 
     def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult:
-        """Write a flush as files. Raises SinkError."""
+        """Write a flush into files. Raises SinkError."""
         left = last_images(blocks, self._table.key, self._keyless)
         rows = as_stored(self._table.id, left.rows, self._columns)
         delete = left.delete.astype(bool)
@@ -91,7 +91,7 @@ class Load:
         return Files(self._messages, self._files).handle(self._table.identity)
 
     def cancel(self) -> None:
-        """Let go of what is written: it is noted."""
+        """Stop writing; the written files are removed later, because they are noted."""
         self._cancelled.set()
 
     def _write(

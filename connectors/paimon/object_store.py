@@ -1,7 +1,7 @@
-"""The object store of a warehouse: how its buckets are addressed, and whether there is such an address.
+"""The object store of a warehouse: how its buckets are addressed, and whether that address exists.
 
-Without path-style access a bucket's name goes before the endpoint's host. Where there is no such host the libraries
-try for an hour or more, so it is looked up first.
+Without path-style access, the bucket's name is a prefix of the endpoint's host name. When no such host exists, the
+libraries keep trying for an hour or more, so it is looked up first.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _HINT = f"catalog.properties.{PATH_STYLE}: true, for a store that has buckets in
 
 
 def path_style(options: Mapping[str, str]) -> bool:
-    """Whether the path has the bucket, by the option in either of Paimon's spellings."""
+    """Whether the option, in either of Paimon's spellings, puts the bucket into the path."""
     return any(str(options.get(name, "false")).lower() == "true" for name in _SPELLINGS)
 
 
 def nameless_host(options: Mapping[str, str]) -> str:
-    """The endpoint's host where no name of a bucket can go before it: an address, `localhost`; else empty."""
+    """The endpoint's host if no bucket name can be put before it (an IP address, `localhost`); otherwise empty."""
     host = "" if path_style(options) else _endpoint(options)[0]
     with suppress(ValueError):
         return str(ipaddress.ip_address(host))
@@ -33,7 +33,7 @@ def nameless_host(options: Mapping[str, str]) -> str:
 
 
 def check_bucket(options: Mapping[str, str]) -> None:
-    """Look up the host of the warehouse's bucket. Raises SinkError when there is none, SinkUnavailable, in seconds."""
+    """Look up the host of the warehouse's bucket. Raises SinkError when there is none, SinkUnavailable; in seconds."""
     warehouse, (host, port) = urlsplit(options.get("warehouse", "")), _endpoint(options)
     if warehouse.scheme not in ("s3", "s3a") or not host or path_style(options):
         return
@@ -48,7 +48,7 @@ def check_bucket(options: Mapping[str, str]) -> None:
 
 
 def _endpoint(options: Mapping[str, str]) -> tuple[str, int | None]:
-    """Host and port; no host where none is given, which is Amazon's."""
+    """The endpoint's host and port; an empty host when no endpoint is given, which means Amazon's."""
     text = options.get("s3.endpoint", "")
     found = urlsplit(text if "://" in text else f"//{text}")
     return found.hostname or "", found.port

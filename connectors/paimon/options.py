@@ -1,4 +1,4 @@
-"""Options of the Paimon sink; names are Flink CDC's where it has the option."""
+"""Options of the Paimon sink; named as in Flink CDC where it has the same option."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DECIDED = {
     "data-file.prefix": "the names of files tell whose batch they are from",
     "type": "tables are written as primary key or append tables",
 }
-"""Table properties that would change what rows become."""
+"""Table properties that are refused because they would change how rows are written, with the reason."""
 _IGNORED = "rows that the source deletes would stay in the table"
 _OTHER_FILES = "files that are written without it could not be read"
 _OTHER_SNAPSHOT = "readers, and upkeep of the table, would not see its newest snapshot"
@@ -40,7 +40,7 @@ _VALUES: dict[str, tuple[str, str]] = {
     "pk-clustering-override": ("false", _OTHER_FILES),
     "branch": ("main", "rows are written to the main branch"),
 }
-"""The one value of a table property with which a table is written right, and why no other."""
+"""The only value of a table property with which tables are written correctly, and the reason against others."""
 _ABSENT = {
     "data-file.external-paths": "files are written into the folder of the table",
     "incremental-between": _OTHER_SNAPSHOT,
@@ -123,7 +123,7 @@ class PaimonSinkOptions(LakeSinkOptions):
     )
 
     def catalog_options(self) -> dict[str, str]:
-        """All properties of the catalog, secrets in clear: for the library, never for a message."""
+        """All properties of the catalog with secrets in plain text: for the library, never for a message."""
         given = self.properties_under(CATALOG)
         given["metastore"] = self.metastore
         if self.warehouse is not None:
@@ -138,15 +138,15 @@ class PaimonSinkOptions(LakeSinkOptions):
         return {**({"bucket": str(self.buckets)} if self.buckets else {}), **given}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
-        """Partition columns by table."""
+        """The partition columns by table."""
         return partition_keys(self.partition_key)
 
     def places(self) -> tuple[str, ...]:
-        """The warehouse in its catalog."""
+        """The place of the tables: the catalog and its warehouse."""
         return (" ".join(filter(None, (shown_address(self.uri), self.catalog_options().get("warehouse")))),)
 
     def problems(self) -> Iterator[Remark]:
-        """Missing options of the catalog's kind, and properties that would bend rows."""
+        """Report options that the catalog's kind lacks, and properties that would change how rows are written."""
         yield from super().problems()
         if not self.warehouse:
             hint = "name a folder, a URL such as s3://lake/wh, or what the rest catalog calls it"
@@ -166,7 +166,7 @@ class PaimonSinkOptions(LakeSinkOptions):
 
 
 def property_problems(properties: Mapping[str, str], prefix: str = "", *, keyed: bool = True) -> Iterator[Remark]:
-    """Properties under which a table could not be kept equal; `keyed`: it has a key."""
+    """Report properties with which a table could not be kept equal to its source; `keyed`: it has a key."""
     for name, reason in (_DECIDED | _ABSENT).items():
         if name in properties:
             yield Remark(f"{prefix}{name}", f"cannot be used: {reason}", "remove the key")

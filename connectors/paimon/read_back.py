@@ -1,4 +1,4 @@
-"""Rows of a table read back for `cdc verify`, with the Rust package's merge."""
+"""Read the rows of a table back for `cdc verify`, merged by the Rust package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEYS_AT_ONCE = 500
 
 
 class LakeRows:
-    """A table in its newest snapshot, its files merged by key: a `cdc.sink.StoredTable`. Driver, for `cdc verify`."""
+    """The newest snapshot of a table as a `cdc.sink.StoredTable`, files merged by key. Driver, for `cdc verify`."""
 
     def __init__(self, catalog: Catalog, table: LakeTable, schema: TableSchema) -> None:
         """Raises SinkError when the table lacks a column of the schema."""
@@ -27,7 +27,7 @@ class LakeRows:
         self.arrow, self.as_stored = self._columns.arrow, self._columns.as_stored
 
     def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the snapshot that is newest when the call begins."""
+        """Read the rows of the snapshot that is the newest when the call begins."""
         if keys is None:
             yield from self._read(None)
             return
@@ -41,7 +41,7 @@ class LakeRows:
             yield self._columns.select_columns(rows)
 
     def _predicate(self, keys: pa.RecordBatch) -> dict[str, object] | None:
-        """The first key column is one of these values, where the reader takes such values."""
+        """The filter on the first key column for these values; None if the reader cannot filter by such values."""
         name = keys.schema.names[0]
         values = keys.column(0)
         if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type)):

@@ -1,6 +1,6 @@
-"""Rows of the lake rewritten: into another table, or into the same one with a column filled. Driver.
+"""Rewrite rows of the lake: into another table, or into the same one with a column filled. Runs in the driver.
 
-Rows stream from the reader into files that no snapshot names; what comes out is the commit messages.
+Rows stream from the reader into files that no snapshot names yet; the result is the commit messages for those files.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def copy_rows(
     fill: Mapping[str, pa.Scalar] | None = None,
     empty: Sequence[str] = (),
 ) -> list[Any]:
-    """Messages that hold all rows of `source`, as `target` has them; columns that `source` lacks are NULL.
+    """Write all rows of `source` in the form of `target`, and return the messages; missing columns are NULL.
 
     Args:
-        sequence: of all rows.
-        prefix: begins the names of the files.
-        fill: values for rows where the column is NULL, by column.
-        empty: columns that are NULL in all rows.
+        sequence: the sequence number of all rows.
+        prefix: the prefix of the files' names.
+        fill: by column, the value that replaces NULL.
+        empty: columns to set to NULL in all rows.
     """
     library = target.library.copy({"data-file.prefix": prefix})
     there = {column.name.casefold() for column in source.columns} - {name.casefold() for name in empty}
@@ -52,7 +52,7 @@ def copy_rows(
 
 
 def _rounded(rows: pa.RecordBatch, target: LakeTable) -> pa.RecordBatch:
-    """Integers that become DOUBLE, as every server makes them: the nearest one."""
+    """The rows with integers that become DOUBLE rounded to the nearest double, as every server does."""
     doubles = {column.name.casefold() for column in target.columns if column.arrow == pa.float64()}
     arrays = [
         pc.cast(array, pa.float64(), safe=False)

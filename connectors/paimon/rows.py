@@ -1,4 +1,4 @@
-"""Rows of tables read with the Rust package: merged, by bucket, as Arrow batches."""
+"""Read the rows of tables with the Rust package: merged, bucket by bucket, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from connectors.shared.lake.queries import connection
 def read_rows(
     catalog: Catalog, table: LakeTable, names: Sequence[str], *, predicate: Mapping[str, Any] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of the newest snapshot, split by split: those of a split with a key come in the order of the key.
+    """Read all rows of the newest snapshot, split by split; with a key, the rows of a split come in key order.
 
     Args:
-        names: the columns, in the order wanted.
-        predicate: the Rust package's filter; rows that it does not keep may still come.
+        names: the columns, in the wanted order.
+        predicate: a filter of the Rust package; rows that do not match may still come.
     """
     with catalog.guard(str(table.id)):
         builder = native(table.library).new_read_builder().with_projection(list(names))
@@ -49,7 +49,7 @@ def _of_split(
 
 
 def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows without the metadata of Parquet's fields, in the types that are written."""
+    """The rows in the types that are written, without the metadata of Parquet's fields."""
     arrays = [_plain(array) for array in rows.columns]
     return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
 
@@ -68,7 +68,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def has_rows(catalog: Catalog, table: LakeTable, check: Check) -> bool:
-    """Whether some of the rows that stand against a change are there; DuckDB looks, batch by batch."""
+    """Whether the table has a row that forbids a change; DuckDB checks batch by batch."""
     condition = certain.condition(quoted(check.column), check.rows)
     for rows in read_rows(catalog, table, [column.name for column in table.columns]):
         with connection() as duck:

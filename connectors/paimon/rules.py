@@ -1,7 +1,7 @@
-"""The possible forms of Paimon's tables, for the planner. Pure.
+"""The rules of Paimon's tables for the planner: types, keys, partitions, and the changes made in place. Pure.
 
-In place: columns added, dropped, renamed, moved to a type that holds every value of the old one. Types of
-key columns and the key itself decide the bucket of a row, so such a table is rebuilt.
+Columns are added, dropped, renamed, and widened to a type that holds every old value, in place. The key and the types
+of its columns determine the bucket of a row, so a change of those rebuilds the table.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from connectors.paimon.types import (
 from connectors.shared.lake.rules import LakeRules, PartitionedTable, partition_columns
 
 RESERVED = ("_KEY_", "_SEQUENCE_NUMBER", "_VALUE_KIND", "_ROW_ID", "rowkind", "_LEVEL")
-"""Beginnings of names that Paimon keeps for itself."""
+"""How the names begin that Paimon reserves for itself."""
 
 
 @dataclass(frozen=True)
 class PaimonRules(LakeRules):
-    """The rules for one catalog. Partition columns are part of the key."""
+    """The rules of one catalog. Partition columns are part of the key."""
 
     name: ClassVar[str] = "Paimon"
     moves_tables: ClassVar[bool] = True
 
     def check_table(self, table: TableId) -> None:
-        """Names are folders."""
+        """Refuse names that cannot be folders."""
         for part in (table.database, table.table):
             if not part or "/" in part or part.startswith((".", "_")) or "$" in part:
                 reason = f"{part!r} cannot be a name in Paimon"
@@ -46,14 +46,14 @@ class PaimonRules(LakeRules):
             raise ChangeRefused(f"table option {remark.key}: {remark.message}", where=str(table), hint=remark.hint)
 
     def check_existing(self, actual: ActualTable[str]) -> None:
-        """A table of somebody else has to be one that is written right."""
+        """Refuse an existing table that this sink cannot write correctly."""
         assert isinstance(actual, PartitionedTable)
         for remark in property_problems(actual.properties, keyed=bool(actual.key)):
             raise ChangeRefused(f"its option {remark.key}: {remark.message}", where=str(actual.id), hint=remark.hint)
         _check_partition(actual)
 
     def check_column(self, table: TableId, name: str) -> None:
-        """Names of system columns."""
+        """Refuse the names of system columns."""
         if name.upper().startswith(RESERVED) or name == "rowkind" or not name.strip():
             reason = f"column {name!r}: Paimon keeps such names for itself"
             raise ChangeRefused(reason, where=str(table), hint="rename the column with a projection")
@@ -61,33 +61,33 @@ class PaimonRules(LakeRules):
     # types
 
     def column_type(self, data_type: DataType, *, key: bool) -> str:
-        """The type in the spelling of Paimon's schemas."""
+        """The Paimon type that keeps every value, in the spelling of Paimon's schemas."""
         return paimon_type(data_type)
 
     def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
-        """Every value unchanged; in a key, the bucket too."""
+        """Whether the column takes every value unchanged; in a key, the bucket must be the same too."""
         return actual == paimon_type(data_type) if key else holds(actual, paimon_type(data_type))
 
     def data_type(self, actual: str) -> DataType:
-        """The nearest type of the engine."""
+        """The nearest type of this tool."""
         return data_type(actual)
 
     def is_text(self, actual: str) -> bool:
-        """STRING has any length."""
+        """Whether the type is a text of any length."""
         return is_text(actual)
 
     def modifies_in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
-        """To a type that holds all values, where readers convert no text; not in a key."""
+        """Whether the new type holds all values and readers need not convert text; never for a key column."""
         return not table.in_key(column.name) and holds(new, column.type)
 
     def casts_exactly(self, old: str, new: str) -> bool:
-        """Arrow converts what is certain."""
+        """Whether Arrow converts every value exactly."""
         return new not in (BYTES,) and (new == TEXT or not old.startswith("ARRAY"))
 
     # tables
 
     def new_table(self, table: TableId, schema: TableSchema) -> PartitionedTable:
-        """With the partition columns in its key. Raises ChangeRefused for columns that it cannot be partitioned by."""
+        """The table to create, with the partition columns in its key. Raises ChangeRefused for unfit columns."""
         partition = tuple(partition_columns(table, schema, self.new_partition(table)))
         key = schema.primary_key
         if key:
@@ -98,7 +98,7 @@ class PaimonRules(LakeRules):
         return self.with_key(made, key)
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> PartitionedTable:
-        """The key, or none where a part of it cannot be one; partition columns stay where the key has them."""
+        """The table with that key and the partition columns in it; without a key if a column cannot be in one."""
         assert isinstance(table, PartitionedTable)
         types = {column.name.casefold(): column.type for column in table.columns}
         if not all(can_be_key(types[part.casefold()]) for part in key):
@@ -109,14 +109,14 @@ class PaimonRules(LakeRules):
         return replace(table, key=key, partition=there)
 
     def renamed_column(self, table: ActualTable[str], old_name: str, new_name: str) -> PartitionedTable:
-        """Partitions are named by columns too."""
+        """The table with the column renamed, also among the partition columns."""
         assert isinstance(table, PartitionedTable)
         names = tuple(new_name if same(name, old_name) else name for name in table.partition)
         return replace(table, partition=names)
 
 
 def same_layout(one: PartitionedTable, other: PartitionedTable) -> bool:
-    """Whether rows of one table, rewritten, are rows of the other, in the same places."""
+    """Whether rows rewritten for one table would be in the same partitions and buckets of the other."""
     columns = [(column.name, column.type) for column in one.columns]
     same_columns = columns == [(column.name, column.type) for column in other.columns]
     same_keys = same_names(one.key, other.key) and one.partition == other.partition
@@ -124,7 +124,7 @@ def same_layout(one: PartitionedTable, other: PartitionedTable) -> bool:
 
 
 def _check_partition(table: PartitionedTable) -> None:
-    """Raise ChangeRefused for a partition column of a type that rows would not be read back by."""
+    """Raise ChangeRefused for a partition column of a type by which rows could not be read back."""
     types = {column.name.casefold(): column.type for column in table.columns}
     for name in table.partition:
         if not can_be_partition(types[name.casefold()]):

@@ -1,15 +1,15 @@
-"""Schema changes carried out with Paimon's catalog. Driver.
+"""Carry out schema changes with Paimon's catalog. Runs in the driver.
 
-What needs more than one step leaves a mark in the table's options first, in the same step as what shows in its schema,
-and `wait_for_earlier` ends what a crash has cut off: a column whose rows still lack its default, a copy that was about
-to take its table's place.
+A change of several steps first sets a mark in the table's options, together with its first change of the schema. After
+a crash, `wait_for_earlier` completes the change: it fills a column whose rows still lack the default, or puts a copy in
+the place of its table.
 
-All commits go through the Rust package, which writes a snapshot conditionally:
+All commits go through the Rust package, which writes snapshots conditionally:
 
 | commit | user | identifier |
 |---|---|---|
 | a batch's rows | `<prefix>-<pipeline>` | the batch |
-| all rows replaced or gone | `<prefix>-<pipeline>-rewrite` | none: it may be done again |
+| all rows replaced or removed | `<prefix>-<pipeline>-rewrite` | none: it may be repeated |
 | merged files | `<prefix>-<pipeline>-compact` | none |
 """
 
@@ -49,7 +49,7 @@ from connectors.shared.lake.session import LakeSession
 
 
 class PaimonSession(LakeSession):
-    """A session with the catalog."""
+    """An open session for schema changes."""
 
     def __init__(self, catalog: Catalog, options: PaimonSinkOptions, pipeline: str, user: str) -> None:
         """`user` is the commit user of the pipeline's batches."""
@@ -73,21 +73,21 @@ class PaimonSession(LakeSession):
         return self._catalog.guard_change(str(table))
 
     def has_rows(self, check: Check) -> bool:
-        """Looks at the rows with DuckDB, batch by batch."""
+        """Whether the table has rows that match the check; DuckDB tests them batch by batch."""
         return has_rows(self._catalog, get_table(self._catalog, check.table), check)
 
     def holds_rows(self, table: TableId) -> bool:
-        """Reads the first column, until there is a row."""
+        """Whether the table has rows; reads the first column until it finds one."""
         found = get_table(self._catalog, table)
         return any(rows.num_rows for rows in read_rows(self._catalog, found, [found.columns[0].name]))
 
     def identity(self, table: TableId) -> str | None:
-        """The identity in the table's options."""
+        """The table's identity, which is in its options."""
         found = find_table(self._catalog, table)
         return None if found is None else found.identity
 
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
-        """End what a crash has cut off in these tables."""
+        """Complete the changes of these tables that a crash has interrupted."""
         for name in dict.fromkeys(tables):
             table = find_table(self._catalog, name)
             if table is None:
@@ -97,50 +97,50 @@ class PaimonSession(LakeSession):
                 self._end_swap(name, TableId(name.database, table.options[SWAP].removeprefix(f"{name.database}.")))
 
     def create_database(self, operation: op.CreateDatabaseOp) -> None:
-        """When there is none."""
+        """Create the database unless it exists."""
         self._catalog.open().create_database(operation.database, True)
 
     def create_table(self, operation: op.CreateTableOp) -> None:
-        """With its options."""
+        """Create the table with its options."""
         self._create(operation.new)
 
     def create_shadow(self, operation: op.CreateShadowOp) -> None:
-        """A copy of the table, without its rows, or a table for a new schema."""
+        """Create a copy of the table without rows, or a table with a new schema."""
         like = operation.like
         self._create(operation.new if like is None else replace(like, id=operation.new.id))
 
     def drop_table(self, operation: op.DropTableOp) -> None:
-        """When there is one."""
+        """Drop the table if it exists."""
         self._drop(operation.table)
 
     def drop_shadow(self, operation: op.DropShadowOp) -> None:
-        """When there is one."""
+        """Drop the shadow table if it exists."""
         self._drop(operation.shadow)
 
     def drop_copy(self, operation: op.DropCopyOp) -> None:
-        """When there is one."""
+        """Drop the copy if it exists."""
         self._drop(operation.copy)
 
     def truncate_table(self, operation: op.TruncateTableOp) -> None:
-        """One snapshot without rows."""
+        """Commit a snapshot without rows."""
         _truncate(self._catalog, get_table(self._catalog, operation.table), self._user)
 
     def rename_table(self, operation: op.RenameTableOp) -> None:
-        """Inside of its database."""
+        """Rename the table within its database."""
         self._rename(operation.table, operation.new)
 
     def move_table(self, operation: op.MoveTableOp) -> None:
-        """The rows are copied."""
+        """Move the table to another database by copying its rows."""
         self._create(operation.new)
         self._copy_rows(operation.actual.id, operation.new.id)
         self._drop(operation.actual.id)
 
     def comment_table(self, operation: op.CommentTableOp) -> None:
-        """Another comment, or none."""
+        """Set or remove the table's comment."""
         self._alter(operation.table, [_kinds().update_comment(operation.comment or None)])
 
     def add_column(self, operation: op.AddColumnOp) -> None:
-        """Rows that are there get the default in a snapshot after it."""
+        """Add the column; existing rows get its default in a further snapshot."""
         table, column, after = operation.table, operation.column, operation.after
         there = get_table(self._catalog, table)
         move = None if after is None else _move_class().after(column.name, after)
@@ -153,26 +153,26 @@ class PaimonSession(LakeSession):
         self._fill_columns(get_table(self._catalog, table))
 
     def alter_column(self, operation: op.AlterColumnOp) -> None:
-        """To a wider type."""
+        """Change the column to a wider type."""
         column = operation.column
         kind = _library_type(column.type, key=False)
         self._alter(operation.table, [_kinds().update_column_type(column.name, kind, True)])
 
     def comment_column(self, operation: op.CommentColumnOp) -> None:
-        """Another comment, or an empty one."""
+        """Set the column's comment, which may be empty."""
         column = operation.column
         self._alter(operation.table, [_kinds().update_column_comment(column.name, column.comment)])
 
     def rename_column(self, operation: op.RenameColumnOp) -> None:
-        """Files know the column by its number."""
+        """Rename the column; files are not affected, because they identify it by its number."""
         self._alter(operation.table, [_kinds().rename_column(operation.old_name, operation.new_name)])
 
     def drop_column(self, operation: op.DropColumnOp) -> None:
-        """One that is not in the key."""
+        """Drop the column, which is not in the key."""
         self._alter(operation.table, [_kinds().drop_column(operation.name)])
 
     def rebuild_table(self, operation: op.RebuildTableOp) -> None:
-        """Rows go into a copy, which takes the table's place; a refusal takes the copy away again."""
+        """Write the rows into a copy that replaces the table; the copy is dropped when it is refused."""
         copy = operation.copy
         self._drop(copy)
         try:
@@ -187,11 +187,11 @@ class PaimonSession(LakeSession):
             raise
 
     def swap_shadow(self, operation: op.SwapShadowOp) -> None:
-        """One snapshot of the table where both are alike, else by its name."""
+        """Replace the table by its shadow: in one snapshot if their layouts are the same, else by renaming."""
         self._swap(operation.shadow, operation.new.id)
 
     def _create(self, table: op.ActualTable) -> None:
-        assert isinstance(table, PartitionedTable)  # the rules make no others
+        assert isinstance(table, PartitionedTable)  # the rules make no other kind
         if find_table(self._catalog, table.id) is not None:
             return
         from pypaimon.schema.data_types import DataField
@@ -236,8 +236,10 @@ class PaimonSession(LakeSession):
         self._end_swap(copy, table)
 
     def _end_swap(self, marked: TableId, table: TableId) -> None:
-        """Give a copy the name of its table once that is dropped, and take its mark away. A marked table of any other
-        name has been swapped already, and renamed since."""
+        """Rename a copy to its dropped table's name, and remove its mark.
+
+        A marked table that does not have a copy's name was swapped already, and renamed since then.
+        """
         if marked in (self._rules.copy_of(table), shadow_of(table)):
             if find_table(self._catalog, table) is not None:
                 return
@@ -253,7 +255,7 @@ class PaimonSession(LakeSession):
         self._catalog.open().alter_table(identifier(table), changes, False)
 
     def _fill_columns(self, table: LakeTable) -> None:
-        """Rows that lack a column's default get it, in one snapshot."""
+        """Give the rows that lack a column's default that value, in one snapshot."""
         marks = {name.removeprefix(FILL): text for name, text in table.options.items() if name.startswith(FILL)}
         if not marks:
             return
@@ -304,7 +306,7 @@ def _move_class() -> Any:
 
 
 def _overwrite(catalog: Catalog, table: LakeTable, user: str, messages: Sequence[Any]) -> None:
-    """One snapshot in which the rows of these messages are all that the table has; may repeat. Raises SinkError."""
+    """Commit a snapshot that replaces all rows by those of these messages; may be repeated. Raises SinkError."""
     from pypaimon.write.native_commit import to_native_commit_messages
 
     with catalog.guard(str(table.id)):
@@ -314,6 +316,6 @@ def _overwrite(catalog: Catalog, table: LakeTable, user: str, messages: Sequence
 
 
 def _truncate(catalog: Catalog, table: LakeTable, user: str) -> None:
-    """One snapshot without rows; may repeat. Raises SinkError."""
+    """Commit a snapshot without rows; may be repeated. Raises SinkError."""
     with catalog.guard(str(table.id)):
         native(table.library).new_batch_write_builder()._with_commit_user(user).new_commit().truncate_table()

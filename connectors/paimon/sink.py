@@ -23,7 +23,7 @@ from connectors.shared.lake.sink import LakeSink
 
 
 class PaimonSink(LakeSink):
-    """Writes tables of one catalog. Picklable; the catalog is opened where it is first needed."""
+    """Writes the tables of one catalog. Picklable; each process opens the catalog when first needed."""
 
     name: ClassVar[str] = "Paimon"
 
@@ -37,7 +37,7 @@ class PaimonSink(LakeSink):
         super().__init__(options, context, commits, upkeep, flush_bytes=options.flush_size)
 
     def check(self) -> None:
-        """The packages are there, and the catalog answers. Driver."""
+        """Check that the packages are installed and the catalog answers. Driver."""
         check_versions()
         self._catalog.databases()
 
@@ -47,7 +47,7 @@ class PaimonSink(LakeSink):
         compile_kernel()
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes; tables that were there before are taken over. Driver."""
+        """Carry out schema changes, and claim tables that existed before. Driver."""
         for table in dict.fromkeys(change.table for change in changes if isinstance(change, CreateTable)):
             found = find_table(self._catalog, table)
             if found is not None:
@@ -58,23 +58,23 @@ class PaimonSink(LakeSink):
         return Loader(self._catalog, self._pipeline, self._keyless, task.note)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Remove the noted files, which were never decided. Driver."""
+        """Remove the noted files of a batch that was never decided. Driver."""
         for files in map(NotedFiles.from_json, noted):
             table = find_table(self._catalog, files.table)
-            if table is not None:  # else its files went with it
+            if table is not None:  # otherwise its files were removed with it
                 with self._catalog.guard(str(files.table)):
                     for path in files.paths(table.library.file_io):
                         table.library.file_io.delete_quietly(path)
 
     def examine(self) -> Iterator[Finding]:
-        """The packages, and the catalog."""
+        """Report on the packages and the catalog."""
         check_versions()
         yield ok("packages", ", ".join(f"{name} {version}" for name, version in VERSIONS.items()))
         catalog = self._catalog
         yield ok("catalog", f"{catalog.place}: {len(catalog.databases())} databases")
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
-        """The table's rows. Any process."""
+        """The rows of a table, for `cdc verify`. Any process."""
         from connectors.paimon.read_back import LakeRows
 
         found = find_table(self._catalog, table)
@@ -86,5 +86,5 @@ class PaimonSink(LakeSink):
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[PaimonSession]:
-        """A session with the catalog. Driver."""
+        """Open a session with the catalog, for schema changes. Driver."""
         yield PaimonSession(self._catalog, self._options, self._pipeline, self._user)

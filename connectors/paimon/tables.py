@@ -1,13 +1,13 @@
-"""A table as the library has it, and what the sink reads out of it: columns, keys, buckets, who writes to it.
+"""One table of the library, and what the sink reads of it: columns, keys, buckets, the pipelines that write to it.
 
-Options that the sink sets on a table, so that every process finds them with the schema:
+The sink sets these options on a table, so that every process finds them with the schema:
 
 | option | value |
 |---|---|
-| `cdc.table-id` | a random text from when the table was made: another table under its name has another one |
-| `cdc.sequence-base.<pipeline>` | sequence numbers of a pipeline begin above it |
-| `cdc.fill.<column>` | rows that are there still lack the column's default |
-| `cdc.swap` | the table that this one is about to take the place of |
+| `cdc.table-id` | a random text, chosen when the table is created; a later table of the same name has another |
+| `cdc.sequence-base.<pipeline>` | the number above which a pipeline's sequence numbers begin |
+| `cdc.fill.<column>` | set while existing rows still lack the column's default |
+| `cdc.swap` | the table that this one is about to replace |
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LakeTable:
 
     @property
     def columns(self) -> tuple[LakeColumn, ...]:
-        """In the table's order."""
+        """The columns in the table's order."""
         fields = ((field.name, spelled(str(field.type)), field.type.nullable) for field in self.library.fields)
         return tuple(LakeColumn(name, kind, nullable, arrow_type(kind)) for name, kind, nullable in fields)
 
@@ -47,31 +47,31 @@ class LakeTable:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Key columns, those of partitions among them; empty for a table that only grows."""
+        """The key columns, including the partition columns; empty for a table without a key."""
         return tuple(self.library.primary_keys)
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """Partition columns."""
+        """The partition columns."""
         return tuple(self.library.partition_keys)
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
-        """The columns whose hash is the bucket."""
+        """The columns whose hash gives the bucket."""
         return tuple(self.library.table_schema.bucket_keys)
 
     @property
     def buckets(self) -> int:
-        """How many there are in a partition; below 1 for a table without."""
+        """The number of buckets in a partition; below 1 for a table without buckets."""
         return int(self.library.options.bucket())
 
     @property
     def identity(self) -> str:
-        """The identity of the table, whatever its name; empty for a table that this tool has not written to."""
+        """The identity of the table, independent of its name; empty for a table that this tool never wrote to."""
         return self.options.get(TABLE_ID, "")
 
     def sequence_base(self, pipeline: str) -> int:
-        """Where the pipeline's sequence numbers begin. Raises SinkError for a table that it has not made or taken."""
+        """The number above which the pipeline's sequence numbers begin. Raises SinkError unless it has the table."""
         text = self.options.get(SEQUENCE_BASE + pipeline)
         if text is None:
             raise SinkError(
@@ -82,7 +82,7 @@ class LakeTable:
         return int(text)
 
     def check(self) -> None:
-        """Raise SinkError for a table that cannot be written right."""
+        """Raise SinkError for a table that this sink cannot write correctly."""
         if self.key and not set(self.partition_keys) <= set(self.key):
             raise SinkError("the key lacks the partition columns", where=str(self.id), hint="recreate the table")
         for remark in property_problems(self.options, keyed=bool(self.key)):
@@ -90,20 +90,20 @@ class LakeTable:
 
 
 def find_table(catalog: Catalog, table: TableId) -> LakeTable | None:
-    """The table as it is now, None when there is none. Raises SinkError."""
+    """Load the table; None when it does not exist. Raises SinkError."""
     found = catalog.table(table)
     return None if found is None else LakeTable(table, found)
 
 
 def get_table(catalog: Catalog, table: TableId) -> LakeTable:
-    """The table, as `find_table`. Raises SinkError when there is none."""
+    """Load the table. Raises SinkError, also when it does not exist."""
     return existing(table, find_table(catalog, table))
 
 
 def claim(catalog: Catalog, table: LakeTable, pipeline: str) -> LakeTable:
-    """Note that the pipeline writes to a table: its rows are numbered above those that are there.
+    """Note that the pipeline writes to a table, with sequence numbers above those of the existing rows.
 
-    Nothing changes for one that it has claimed or made. Raises SinkError.
+    Does nothing for a table that the pipeline has claimed or created. Raises SinkError.
     """
     if SEQUENCE_BASE + pipeline in table.options:
         return table
@@ -119,7 +119,7 @@ def claim(catalog: Catalog, table: LakeTable, pipeline: str) -> LakeTable:
 
 
 def live_files(catalog: Catalog, table: LakeTable, snapshot: Any = None, *, whole: bool = False) -> list[Any]:
-    """The files of a snapshot, by default the newest, as the library's manifest entries; `whole`: with statistics.
+    """The manifest entries of a snapshot's files, by default of the newest one; `whole` includes the statistics.
 
     Raises SinkError.
     """
@@ -135,5 +135,5 @@ def live_files(catalog: Catalog, table: LakeTable, snapshot: Any = None, *, whol
 
 
 def greatest_sequence(catalog: Catalog, table: LakeTable) -> int:
-    """The greatest sequence number of the table's files, 0 for a table without. Raises SinkError."""
+    """The greatest sequence number in the table's files; 0 when it has none. Raises SinkError."""
     return max((entry.file.max_sequence_number for entry in live_files(catalog, table)), default=0)

@@ -1,10 +1,10 @@
-"""Column types: this tool's to Paimon's, lossless, and back. Pure text and Arrow types; no library is loaded.
+"""Convert column types from this tool's to Paimon's without loss, and back. Pure; does not load the library.
 
 | type | Paimon | why |
 |---|---|---|
 | integers | TINYINT .. BIGINT; unsigned ones the next larger, BIGINT UNSIGNED DECIMAL(20, 0) | Paimon has no unsigned |
 | DECIMAL(p, s) | DECIMAL(p, s), STRING beyond 38 digits | Paimon's DECIMAL ends at 38 |
-| CHAR, VARCHAR, STRING, JSON | STRING | lengths are the source's business; a longer one changes no table |
+| CHAR, VARCHAR, STRING, JSON | STRING | the source enforces lengths; a longer one needs no change of the table |
 | BINARY, VARBINARY, BYTES, GEOMETRY | BYTES | |
 | DATE | DATE | |
 | TIME | STRING, `-838:59:59.000000` | MySQL's TIME is a signed span, Paimon's a time of day in milliseconds |
@@ -62,7 +62,7 @@ _ARROW = {
     VECTOR: pa.list_(pa.float32()),
 }  # fmt: skip
 _WHOLE = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
-"""Integer types in order, with their decimal digits."""
+"""The integer types in order, with their decimal digits."""
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _TEXTS = re.compile(r"(?:VARCHAR|CHAR)\(\d+\)|STRING")
 _BINARIES = re.compile(r"(?:VARBINARY|BINARY)\(\d+\)|BYTES")
@@ -70,7 +70,7 @@ _MOMENT = re.compile(r"TIMESTAMP(?:\((\d)\))?( WITH LOCAL TIME ZONE)?|TIMESTAMP_
 
 
 def paimon_type(data_type: DataType) -> str:
-    """The Paimon type of a column, without NOT NULL, as `spelled` spells it."""
+    """The Paimon type of a column without NOT NULL, in the spelling of `spelled`."""
     if data_type.kind is Kind.DECIMAL:
         precision = data_type.length or 10
         return f"DECIMAL({precision}, {data_type.scale or 0})" if precision <= LONGEST_DECIMAL else TEXT
@@ -78,7 +78,7 @@ def paimon_type(data_type: DataType) -> str:
 
 
 def spelled(text: str) -> str:
-    """One spelling for a type as a table's schema has it, without NOT NULL: `VARCHAR(2147483647)` is STRING."""
+    """The canonical spelling of a schema's type without NOT NULL; that of `VARCHAR(2147483647)` is STRING."""
     text = re.sub(r"\s+", " ", text.strip()).removesuffix(" NOT NULL")
     if decimal := _DECIMAL.fullmatch(text):
         return f"DECIMAL({decimal[1]}, {decimal[2]})"
@@ -93,7 +93,7 @@ def spelled(text: str) -> str:
 
 
 def data_type(text: str) -> DataType:
-    """This tool's type for a Paimon type, as near as it goes: other types of foreign tables are STRING."""
+    """The nearest type of this tool for a Paimon type; STRING for types that this sink does not write."""
     if decimal := _DECIMAL.fullmatch(text):
         return DataType(Kind.DECIMAL, int(decimal[1]), int(decimal[2]))
     if moment := _MOMENT.fullmatch(text):
@@ -104,7 +104,7 @@ def data_type(text: str) -> DataType:
 
 
 def arrow_type(text: str) -> pa.DataType | None:
-    """The Arrow type whose values are written into a Paimon column; None for a type that is not written."""
+    """The Arrow type of the values written into a Paimon column; None for a type that is not written."""
     if decimal := _DECIMAL.fullmatch(text):
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
     if moment := _MOMENT.fullmatch(text):
@@ -115,17 +115,17 @@ def arrow_type(text: str) -> pa.DataType | None:
 
 
 def is_text(text: str) -> bool:
-    """Whether the type holds any text."""
+    """Whether the type is a text of any length."""
     return text == TEXT
 
 
 def can_be_key(text: str) -> bool:
-    """Whether the type can be part of a key: arrays cannot."""
+    """Whether the type can be part of a key, which arrays cannot."""
     return not text.startswith(("ARRAY", "MAP", "ROW", "MULTISET", "VARIANT"))
 
 
 def can_be_partition(text: str) -> bool:
-    """Whether rows can be partitioned by the type: the Rust package, which merges and verifies, reads no others."""
+    """Whether rows can be partitioned by the type: the Rust package reads no others, and it merges and verifies."""
     return can_be_key(text) and text not in ("FLOAT", "DOUBLE") and not _BINARIES.fullmatch(text)
 
 

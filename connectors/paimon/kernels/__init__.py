@@ -1,4 +1,4 @@
-"""Numba kernels over key columns: which bucket a row belongs to."""
+"""Numba kernels over key columns: they compute the bucket of each row."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The kernel that hashes rows of bucket columns as Paimon's Java does: MurmurHash3 over the words of a BinaryRow.
+"""The kernel that hashes bucket columns as Paimon's Java code does: MurmurHash3 over the words of a BinaryRow.
 
-Layout of such a row (`org.apache.paimon.data.BinaryRow`): a header of null bits, 8 bytes for each field, then what does
-not fit into those. A column is a row of five numbers, `FIELDS` in order; there are no NULLs.
+A BinaryRow (`org.apache.paimon.data.BinaryRow`) has a header of null bits, then 8 bytes for each field, then the values
+that do not fit into those. A column is described by five numbers, `FIELDS` in order; there are no NULLs.
 
 | form | in the field's 8 bytes | after them |
 |---|---|---|
-| PLAIN | the value, little-endian, filled up with zeros | |
+| PLAIN | the value, little-endian, padded with zeros | |
 | TRUTH | 0 or 1 | |
 | TEXT up to 7 bytes | the bytes; the last byte is 0x80 + their number | |
-| TEXT | offset << 32 + length | the bytes, filled up to whole words of 8 bytes |
+| TEXT | offset << 32 + length | the bytes, padded to whole words of 8 bytes |
 | SHORT_DECIMAL (up to 18 digits) | the unscaled number | |
 | LONG_DECIMAL | offset << 32 + length | shortest big-endian two's complement, in 16 bytes |
 | MOMENT (microseconds) | offset << 32 + nanoseconds of the millisecond | milliseconds |
@@ -31,9 +31,9 @@ _INLINE = 7
 
 @kernel
 def hash_buckets(columns: Ints, rows: Int, buckets: Int, work: Int, found: Ints) -> Int:
-    """Fill `found` int32[rows] with the bucket of each row; returns the number of rows.
+    """Fill `found` (int32[rows]) with the bucket of each row; return the number of rows.
 
-    work: address of a buffer that one BinaryRow fits into.
+    `work` is the address of a buffer with room for one BinaryRow.
     """
     fields = columns.shape[0]
     fixed = ((fields + 71) >> 6) * 8 + 8 * fields
@@ -48,7 +48,7 @@ def hash_buckets(columns: Ints, rows: Int, buckets: Int, work: Int, found: Ints)
 
 @kernel
 def _write(column: Ints, row: Int, work: Int, at: Int, size: Int) -> Int:
-    """Write a field at `at`; returns the row's size after it."""
+    """Write a field at `at`; return the row's size after that."""
     form = column[_FORM]
     if form == TEXT:
         return _write_text(column, row, work, at, size)
@@ -89,7 +89,7 @@ def _write_text(column: Ints, row: Int, work: Int, at: Int, size: Int) -> Int:
 
 @kernel
 def _write_decimal(place: Int, work: Int, at: Int, size: Int) -> Int:
-    """A number of 16 bytes, little-endian, as Java's BigInteger gives it."""
+    """Write a little-endian number of 16 bytes in the form of Java's BigInteger."""
     fill(work + size, 16, 0)
     sign = 0xFF if peek64(place + 8) < 0 else 0
     length = 16
@@ -119,5 +119,5 @@ def _murmur(at: Int, size: Int) -> Int:
 
 @kernel
 def _bucket(unsigned: Int, buckets: Int) -> Int:
-    """The remainder towards zero of the signed hash, without its sign."""
+    """The absolute value of the signed hash's remainder, as Java computes it."""
     return (np.int64(0x1_0000_0000) - unsigned) % buckets if unsigned >= 0x8000_0000 else unsigned % buckets

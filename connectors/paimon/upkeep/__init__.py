@@ -1,1 +1,1 @@
-"""Upkeep of a table while it is written to: files and manifests are merged, old snapshots expire."""
+"""Maintenance of tables that are being written: merge files and manifests, expire old snapshots."""

@@ -1,9 +1,9 @@
-"""Manifests and snapshots of a table kept few. Driver.
+"""Merge the manifests of a table and expire its snapshots. Runs in the driver.
 
-Each commit adds a manifest; small ones are merged into one in a snapshot that changes no row. Snapshots expire as
-Java's do: the files that they alone hold go, then their manifests, then they themselves. The newest snapshot with a
-batch of the pipeline stays: it says which batch is in. Nothing expires in a table with tags, branches or consumers:
-they hold files.
+Each commit adds a manifest. Small ones are merged into one, in a snapshot that changes no row. Snapshots expire as in
+Paimon's Java code: first the files that only they name are removed, then their manifests, then the snapshots. The
+newest snapshot with a batch of the pipeline is kept, because it tells which batch is committed. Nothing expires in a
+table with tags, branches or consumers, because those need its files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": _HOUR_S, "d": 86_400.0}
 
 
 def merge_manifests(catalog: Catalog, table: LakeTable, user: str, *, least: int = MOST_MANIFESTS) -> bool:
-    """Put small manifests together when there are too many; whether a snapshot was made."""
+    """Merge small manifests when there are too many; return whether that made a snapshot."""
     from pypaimon.manifest.manifest_file_manager import ManifestFileManager
     from pypaimon.manifest.manifest_list_manager import ManifestListManager
     from pypaimon.manifest.schema.file_entry import FileEntry
@@ -62,11 +62,11 @@ def merge_manifests(catalog: Catalog, table: LakeTable, user: str, *, least: int
 
 
 def expire_snapshots(table: LakeTable, batches_of: str, *, now: float | None = None) -> int:
-    """Remove snapshots that are older than the table's options keep them; how many.
+    """Remove the snapshots that the table's options no longer keep, and return their number.
 
     Args:
-        batches_of: commit user whose newest snapshot stays.
-        now: seconds since the epoch.
+        batches_of: the commit user whose newest snapshot is kept.
+        now: the time, in seconds since the epoch.
     """
     manager = table.library.snapshot_manager()
     newest = manager.get_latest_snapshot()
@@ -91,7 +91,7 @@ def _is_pinned(table: LakeTable) -> bool:
 
 
 def _earliest(manager: Any, newest: int) -> int:
-    """The first of the snapshots that are there without a gap; the hint that expiry leaves is looked at first."""
+    """The first of the contiguous snapshots up to the newest; looks at the hint that expiry leaves first."""
 
     def exists(number: int) -> bool:
         return number > 0 and bool(manager.file_io.exists(manager.get_snapshot_path(number)))
@@ -106,7 +106,7 @@ def _earliest(manager: Any, newest: int) -> int:
 
 
 def _hint(manager: Any) -> int:
-    """The first snapshot as expiry has left it, 1 where nothing has expired so far."""
+    """The first snapshot according to the hint of the last expiry; 1 when nothing has expired so far."""
     path = f"{manager.snapshot_dir}/{_EARLIEST}"
     try:
         return int(manager.file_io.read_file_utf8(path)) if manager.file_io.exists(path) else 1
@@ -115,7 +115,7 @@ def _hint(manager: Any) -> int:
 
 
 def _end(table: LakeTable, manager: Any, first: int, newest: int, batches_of: str, now: float) -> int:
-    """The first snapshot that stays."""
+    """The first snapshot that is kept."""
     least = max(1, int(table.options.get("snapshot.num-retained.min", 10)))
     most = int(table.options.get("snapshot.num-retained.max", 2**31 - 1))
     oldest = now - _seconds(table.options.get("snapshot.time-retained", "1 h"))
@@ -131,7 +131,7 @@ def _end(table: LakeTable, manager: Any, first: int, newest: int, batches_of: st
 
 
 def _is_last(manager: Any, snapshot: Any, newest: int, user: str) -> bool:
-    """Whether it is the newest snapshot of the user."""
+    """Whether the snapshot is the newest one of the user."""
     if snapshot.commit_user != user:
         return False
     later = (manager.get_snapshot_by_id(number) for number in range(snapshot.id + 1, newest + 1))
@@ -139,7 +139,7 @@ def _is_last(manager: Any, snapshot: Any, newest: int, user: str) -> bool:
 
 
 def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
-    """Files that snapshots before `end` alone hold, their manifests, the snapshots; may be cut off and done again."""
+    """Remove the snapshots before `end`, with the files and manifests that only they name. May be repeated."""
     from pypaimon.manifest.manifest_file_manager import ManifestFileManager
     from pypaimon.manifest.manifest_list_manager import ManifestListManager
 
@@ -166,7 +166,7 @@ def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
 
 
 def _names(lists: Any, snapshot: Any) -> set[str]:
-    """Its manifest lists and the manifests in them."""
+    """The names of the snapshot's manifest lists, and of the manifests in those."""
     names = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
     return names | {item.file_name for item in lists.read_all(snapshot)}
 

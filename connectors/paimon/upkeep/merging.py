@@ -1,8 +1,8 @@
-"""Files of a bucket read, merged and written as new ones. Driver.
+"""Read files of a bucket, merge them, and write new ones. Runs in the driver.
 
-Files are read as Parquet, with the system columns, so each row keeps its sequence number and deletes stay as long as
-older files are left that they may be about. A file has the columns of the schema that it was written with: they are
-found by the ids of their fields.
+Files are read as Parquet with the system columns, so each row keeps its sequence number, and deletes are kept as long
+as older files remain that may have the deleted rows. A file has the columns of the schema with which it was written;
+they are found by their field ids.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ROWS = 1 << 20
 def merge_files(
     table: LakeTable, entry: Any, files: Sequence[Any], prefix: str, *, level: int, last: bool
 ) -> list[Any]:
-    """Metadata of new files that hold the newest image of each key of these files.
+    """Write the newest row of each key in these files into new files, and return the metadata of those.
 
     Args:
-        entry: a manifest entry of the bucket, for its partition.
-        files: oldest first; of images with one sequence number that of the later file counts.
-        last: nothing older is in the bucket, so deletes are left out.
+        entry: a manifest entry of the bucket, which tells the partition.
+        files: the files, oldest first; among rows with the same sequence number, that of the later file counts.
+        last: whether the bucket has no older files, so that deletes can be left out.
     """
     library = table.library.copy({"data-file.prefix": prefix})
     whole = pa.concat_tables([_read(table, entry, file) for file in files])
@@ -48,7 +48,7 @@ def merge_files(
 
 
 def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The last image of each key, sorted by key."""
+    """The last row of each key, sorted by key."""
     order = [ordered(rows.column(name).combine_chunks()) for name in keys]
     names = [str(place) for place in range(len(keys))]
     numbered = pa.table([*order, rows.column(SEQUENCE), pa.array(np.arange(rows.num_rows))], [*names, "s", "n"])
@@ -64,7 +64,7 @@ def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _read(table: LakeTable, entry: Any, file: Any) -> pa.Table:
-    """A file's rows with the columns of the table's schema now, and the system columns of a table with a key."""
+    """Read a file's rows with the columns of the present schema, and the system columns if the table has a key."""
     from pypaimon.utils.file_store_path_factory import canonical_data_file_path
 
     partition = tuple(entry.partition.values)
@@ -83,7 +83,7 @@ def _read(table: LakeTable, entry: Any, file: Any) -> pa.Table:
 
 
 def _columns_to_read(table: LakeTable, old: dict[int, str]) -> Iterator[tuple[str, str | None, pa.DataType]]:
-    """Name, name in the file, and type of each column; a column that the file has not is None."""
+    """Name, name in the file (None if the file lacks the column), and type of each column."""
     types = {column.name: arrow_type(column.type) for column in table.columns}
     ids = {field.name: field.id for field in table.library.fields}
     if table.key:

@@ -1,8 +1,8 @@
-"""A snapshot of merged files or manifests, published only where nobody was faster. Driver.
+"""Publish a snapshot of merged files or manifests, unless another commit came first. Runs in the driver.
 
-The Rust package commits no compaction, and the Python one publishes by a rename that is not conditional on every file
-system. So the snapshot's file is made here: by a link on a local disk, by a conditional put on S3, by the catalog
-itself where it has versions (REST).
+The Rust package cannot commit a compaction, and the Python one publishes by a rename that is not conditional on every
+file system. So the snapshot's file is created here: by a link on a local disk, by a conditional put on S3, or by the
+catalog itself if it has versions (REST).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from connectors.paimon.tables import LakeTable
 COMPACT = "COMPACT"
 NO_IDENTIFIER = 2**63 - 1
 _LONGEST = timedelta(seconds=30)
-"""So long one file is tried to be put: upkeep has another turn."""
+"""For how long putting one file is retried; upkeep gets another chance later."""
 _TRIES = {"commit.max-retries": "2"}
-"""Of a commit whose answer is uncertain."""
+"""The retries of a commit whose outcome is uncertain."""
 
 
 def committer(catalog: Catalog, table: LakeTable, user: str) -> Any:
-    """The library's commit, which publishes by `publish`."""
+    """The library's committer, with `publish` as its way of publishing."""
     from pypaimon.write.file_store_commit import FileStoreCommit
 
     return FileStoreCommit(_publisher(catalog, table), table.library.copy(_TRIES), user)
 
 
 def publish(catalog: Catalog, table: LakeTable, base: Any, snapshot: Any) -> bool:
-    """Publish a snapshot after `base`; False when there is one already."""
+    """Publish a snapshot after `base`; False when another one exists already."""
     with _publisher(catalog, table) as made:
         return bool(made.commit(base.uuid, snapshot, []))
 
@@ -46,7 +46,7 @@ def _publisher(catalog: Catalog, table: LakeTable) -> Any:
     from pypaimon.snapshot.renaming_snapshot_commit import RenamingSnapshotCommit
 
     class Conditional(RenamingSnapshotCommit):  # type: ignore[misc]
-        """A commit as the library's, but that the file is made only where there is none."""
+        """The library's commit, except that the snapshot's file is only created if it does not exist."""
 
         def commit(self, base_snapshot_uuid: str | None, snapshot: Any, statistics: Sequence[Any]) -> bool:
             from pypaimon.common.json_util import JSON
@@ -61,7 +61,7 @@ def _publisher(catalog: Catalog, table: LakeTable) -> Any:
 
 
 def create(catalog: Catalog, path: str, content: bytes) -> bool:
-    """Make a file with this content, whole; False when there is one of its name."""
+    """Create a file with this content atomically; False when a file of that name exists."""
     parts = urlsplit(path)
     if parts.scheme in ("s3", "s3a"):
         return _put_if_absent(catalog, parts.netloc, parts.path.lstrip("/"), content)

@@ -1,9 +1,9 @@
-"""Which files of a bucket are merged, by size tiers. Pure.
+"""Choose the files of a bucket to merge, by size tiers. Pure.
 
-A bucket with a key is a log-structured merge tree: files of level 0, each a sorted run, newest last; below them at most
-one run for each level, the oldest deepest. All of level 0 is merged, with the runs below as long as they are not much
-larger than what is merged already; the outcome goes to the deepest level that is free above what is left. So a row is
-rewritten a few times, however large the bucket, and no more than `LEVELS` runs are left.
+A bucket with a key is a log-structured merge tree: level 0 has files that are each a sorted run, newest last; every
+deeper level has at most one run, and the deepest is the oldest. A merge takes all of level 0, and the runs below as
+long as they are not much larger than what is merged already. Its result goes to the deepest free level above the
+remaining runs. So a row is rewritten only a few times however large the bucket is, and at most `LEVELS` runs remain.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 LEVELS = 5
-"""The deepest level, as Paimon has it by default (`num-levels` 6)."""
+"""The deepest level; Paimon's default (`num-levels` 6)."""
 RATIO = 2
 MOST_BYTES = 256 << 20
-"""Bytes of files that are merged at once: they are decoded in memory, at some ten times their size."""
+"""The most bytes of files in one merge: they are decoded in memory, at about ten times their size."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileMerge:
-    """Files to merge, oldest first, and the level of what comes out; `last`: nothing older is left in the bucket."""
+    """Files to merge, oldest first, and the level of the result; `last`: the bucket has no older files."""
 
     files: tuple[Any, ...]
     level: int
@@ -29,11 +29,11 @@ class FileMerge:
 
 
 def choose_files(files: Sequence[Any], least: int, *, whole: bool = False) -> FileMerge | None:
-    """The files of a bucket to merge (`DataFileMeta` of the library); None for nothing.
+    """The files of a bucket to merge (the library's `DataFileMeta`); None when there is nothing to merge.
 
     Args:
-        least: how many files of level 0 there have to be.
-        whole: take every run that the memory allows.
+        least: the number of level 0 files from which on they are merged.
+        whole: whether to merge as many runs as fit in memory.
     """
     new = sorted((file for file in files if file.level == 0), key=_age)
     runs = {level: [file for file in files if file.level == level] for level in {file.level for file in files} - {0}}
@@ -42,7 +42,7 @@ def choose_files(files: Sequence[Any], least: int, *, whole: bool = False) -> Fi
     taken, size = list(new), sum(file.file_size for file in new)
     for level in sorted(runs):
         run = sum(file.file_size for file in runs[level])
-        forced = level == 1  # else there would be no level for what comes out
+        forced = level == 1  # otherwise there would be no level for the result
         if not forced and (size + run > MOST_BYTES or (run > RATIO * size and not whole)):
             break
         taken, size = [*runs.pop(level), *taken], size + run
@@ -53,7 +53,7 @@ def choose_files(files: Sequence[Any], least: int, *, whole: bool = False) -> Fi
 
 
 def small_files(files: Sequence[Any], least: int, target_bytes: int) -> tuple[Any, ...]:
-    """Files of a table without a key to put together: the oldest small ones, up to one file's worth; may be none."""
+    """The files to merge in a table without a key: the oldest small ones, up to one file's size; may be none."""
     found: list[Any] = []
     size = 0
     for file in sorted((file for file in files if file.file_size < target_bytes // 2), key=_age):

@@ -1,4 +1,4 @@
-"""Upkeep of a table, after commits of the pipeline or all at once. Driver."""
+"""Maintain a table, after commits of the pipeline or all at once. Runs in the driver."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from connectors.paimon.upkeep.tiers import LEVELS, FileMerge, choose_files, smal
 
 @dataclass
 class Upkeep:
-    """Looks after the tables of a pipeline.
+    """Maintains the tables of a pipeline.
 
     Args:
-        user: commit user of the pipeline's batches.
-        files: how many files of about one size a bucket may have.
+        user: the commit user of the pipeline's batches.
+        files: how many files of similar size a bucket may have.
     """
 
     catalog: Catalog
@@ -30,14 +30,14 @@ class Upkeep:
     files: int
 
     def compact(self, table: TableId) -> str:
-        """Merge all that can be merged, and say what was done. Raises SinkError."""
+        """Merge all that can be merged, and tell what was done. Raises SinkError."""
         return (
             self._maintain(get_table(self.catalog, table), least=1, whole=True, manifests=2)
             or "0 files merged, 0 snapshots expired"
         )
 
     def look_after(self, name: TableId) -> str:
-        """Merge what has come to be too many files, and say what was done. Raises SinkError."""
+        """Merge files where there are too many, and tell what was done. Raises SinkError."""
         table = find_table(self.catalog, name)
         return "" if table is None else self._maintain(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)
 
@@ -61,7 +61,7 @@ def _has_snapshot(table: LakeTable) -> bool:
 
 
 def compact_buckets(catalog: Catalog, table: LakeTable, user: str, pipeline: str, *, least: int, whole: bool) -> int:
-    """Merge files of each bucket, all in one snapshot; how many went into it. Raises what the library raises."""
+    """Merge the files of each bucket, all in one snapshot; return how many were merged. Raises the library's errors."""
     buckets: dict[Any, list[Any]] = {}
     for entry in live_files(catalog, table, whole=True):
         buckets.setdefault((tuple(entry.partition.values), entry.bucket), []).append(entry)
@@ -88,7 +88,7 @@ def _merge(table: LakeTable, files: Sequence[Any], least: int, *, whole: bool) -
 
 
 def _changes(table: LakeTable, entries: Sequence[Any], merge: FileMerge, prefix: str) -> list[Any]:
-    """Manifest entries: the merged files go, those that were written come."""
+    """The manifest entries that remove the merged files and add the new ones."""
     old = {file.file_name for file in merge.files}
     gone = [replace(entry, kind=1) for entry in entries if entry.file.file_name in old]
     made = merge_files(table, gone[0], merge.files, prefix, level=merge.level, last=merge.last)
