@@ -1,5 +1,5 @@
-"""The files of a pipeline that outlive a run.
+"""The state of a pipeline: the files that outlive a run.
 
-`store` is what connectors see of it, `directory` the whole, `decisions` the commit log, `formats` its versions;
-`durable` and `append_log` write files.
+`directory` is the state directory, `store` the part that connectors use, `decisions` the commit log; `durable` and
+`append_log` write files.
 """

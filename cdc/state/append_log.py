@@ -1,8 +1,8 @@
 """A file of JSON lines that one process appends to while others read it.
 
-The first line names the content and a generation, which a cut raises so that readers notice. A torn last line is what a
-crash leaves: readers overlook it, the writer cuts it. Every append is on disk (fsync) when it returns. Threads may
-share an object, and a second writer waits for the first (flock).
+The first line names the content and a generation, which a truncation increases so that readers notice. A crash may
+leave an incomplete last line: readers ignore it, the writer removes it. An append is on disk (fsync) when it returns.
+Threads may share an object, and a second writer waits for the first (flock).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _RESTORE = "restore the state directory from a copy, or start over with an empty
 
 
 class AppendLog:
-    """Reads on from where it was, so keep the object. Cheap to make and to pickle; holds no file open.
+    """A log of JSON objects. Reads incrementally, so keep the object. Cheap to create and pickle; holds no file open.
 
     Args:
         path: of the file; it need not exist.
         what: names the content in errors, such as `chunk plan`.
-        header: what the file's first line has to say besides its generation.
+        header: the fields of the file's first line, besides its generation.
     """
 
     def __init__(self, path: Path, what: str, header: Mapping[str, Any] | None = None) -> None:
@@ -43,7 +43,7 @@ class AppendLog:
 
     def _start_over(self, generation: int, read_to: int) -> None:
         self.generation = generation
-        """Raised by each cut; whoever keeps what was read has to start over when it changes."""
+        """Increased by each truncation; callers that cache entries have to start over when it changes."""
         self._read_to = read_to
         self._seen: tuple[int, ...] | None = None
         self._items: list[dict[str, Any]] = []
@@ -56,13 +56,13 @@ class AppendLog:
         self._forget()
 
     def __len__(self) -> int:
-        """How many whole lines there are. Raises StateError."""
+        """The number of complete lines. Raises StateError."""
         with self._lock:
             self._refresh()
             return len(self._items)
 
     def items(self, first: int = 0, last: int | None = None) -> Sequence[dict[str, Any]]:
-        """Lines `first` (counted from 0) up to and without `last`. Raises StateError when there are fewer."""
+        """Lines from `first` (counted from 0) up to but excluding `last`. Raises StateError if there are fewer."""
         with self._lock:
             self._refresh()
             if last is not None and last > len(self._items):
@@ -74,7 +74,7 @@ class AppendLog:
             return self._items[first:last]
 
     def append(self, *items: Mapping[str, Any]) -> int:
-        """Write lines after the last whole one; the new number of lines. Raises StateError, and then none is there."""
+        """Append lines; return the new number of lines. After a StateError none of them is in the file."""
         with self._lock, self._writing() as file:
             self._read_new_lines(file)
             if items:
@@ -83,7 +83,7 @@ class AppendLog:
             return len(self._items)
 
     def truncate(self, count: int) -> None:
-        """Cut everything after the first `count` lines. Repeatable. Raises StateError when there are fewer."""
+        """Remove everything after the first `count` lines. Repeatable. Raises StateError if there are fewer."""
         with self._lock:
             kept = self.items(0, count)
             if count == len(self._items):
@@ -94,7 +94,7 @@ class AppendLog:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[IO[bytes]]:
-        """The file, which nobody else writes to meanwhile; made when it is not there."""
+        """Context manager: the file, locked for writing; it is created if it does not exist."""
         try:
             while True:
                 if not self.path.exists():
@@ -108,8 +108,8 @@ class AppendLog:
             raise self._failed("written", error) from error
 
     def _append_bytes(self, file: IO[bytes], data: bytes) -> None:
-        """Write after the lines that were read; a crash's rest there is cut off. Data that the disk has no room for is
-        taken back."""
+        """Write after the last complete line, in the place of an incomplete one. On an error, such as a full disk, the
+        data is removed again."""
         if file.seek(0, os.SEEK_END) < self._read_to:
             raise OSError(errno.EIO, "the file has become shorter")
         file.truncate(self._read_to)
@@ -126,7 +126,7 @@ class AppendLog:
 
     def _refresh(self) -> None:
         try:
-            with open(self.path, "rb") as file:  # asking for its length alone may be answered from a cache by NFS
+            with open(self.path, "rb") as file:  # NFS may answer a stat from its cache; opening revalidates it
                 if self._seen is None or _state_of(file) != self._seen:
                     self._read_new_lines(file)
         except FileNotFoundError:
@@ -135,7 +135,7 @@ class AppendLog:
             raise self._failed("read", error) from error
 
     def _read_new_lines(self, file: IO[bytes]) -> None:
-        """Take in the whole lines that came since the last look; all of them when the file was cut."""
+        """Read the complete lines added since the last call; all lines if the file was truncated."""
         file.seek(0)
         header = file.readline()
         generation = self._generation_of(header)
@@ -147,7 +147,9 @@ class AppendLog:
         self._items += [self._parse(line, number) for number, line in enumerate(whole.splitlines(), len(self._items))]
         self._read_to += len(whole)
         state = _state_of(file)
-        self._seen = state if state[-1] == self._read_to else None  # a torn tail may be replaced by as many bytes
+        self._seen = (
+            state if state[-1] == self._read_to else None
+        )  # an incomplete line may be replaced by as many bytes
 
     def _generation_of(self, header: bytes) -> int:
         fields = self._parse(header, -1)
@@ -185,7 +187,7 @@ class AppendLog:
 
 
 def _state_of(file: IO[bytes]) -> tuple[int, ...]:
-    """Identity and length of a file: one that is appended to gets longer, one that is rewritten is another file."""
+    """Identity and length of a file: an append changes its length, a rewrite replaces the file."""
     stat = os.fstat(file.fileno())
     return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
 

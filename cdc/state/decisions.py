@@ -1,10 +1,11 @@
-"""The commit log: the coordinator's word on each batch, between prepare and commit. Driver.
+"""The commit log: the coordinator's decision on each batch, between prepare and commit. Driver.
 
-Payloads of decided handles (`Prepared.payload`) are bytes in files beside the decisions, named by their content:
+Payloads of decided handles (`Prepared.payload`) are bytes in files next to the decisions, named by their content:
 
     <state>/commits/payloads/<batch>/<first 32 hex digits of the SHA-256>
 
-The decision has size and SHA-256 of each. A file is on disk before the decision that names it, in the object store too.
+The decision has the size and SHA-256 of each. A file is on disk, or in the object store, before the decision that names
+it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _FOLDER = "payloads"
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """The payloads of all batches; `store` is that of the decisions. Driver."""
+    """The payloads of all batches, in the `store` of the decisions. Driver."""
 
     store: Store
 
     def write(self, batch: int, payload: bytes) -> dict[str, Any]:
-        """Put a payload; its size and SHA-256, for `read`. Raises StateError."""
+        """Write a payload; return its size and SHA-256, for `read`. Raises StateError."""
         digest = hashlib.sha256(payload).hexdigest()
         path = self._path(batch, digest)
         try:
@@ -44,7 +45,7 @@ class Payloads:
         return {"bytes": len(payload), "sha256": digest}
 
     def read(self, batch: int, described: Mapping[str, Any], table: str) -> bytes:
-        """A payload as it was written. Raises StateError when it is not there, or other bytes are."""
+        """Read a payload. Raises StateError if it is missing or damaged."""
         path = self._path(batch, described["sha256"])
         try:
             payload = path.read_bytes()
@@ -69,12 +70,15 @@ class Payloads:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
+    """The coordinator's decision on one batch: its handles will be committed.
 
-    `reports` is what the tasks that made the handles have to tell the source (see `Source.store_reports`), `tables` how
-    many entries of the log of tables hold after the batch (`cdc.tables.log`). `generation` counts how often rows that
-    the sink gave up were prepared again. `noted` names the documents of `cdc.state.notes` of the attempts that made the
-    handles.
+    Attributes:
+        start, end: the offsets of the batch.
+        prepared: the handles.
+        reports: of the tasks that prepared the handles, for `Source.store_reports`.
+        generation: how often rows lost by the sink were prepared again.
+        tables: the number of valid entries in the table log after the batch (`cdc.tables.log`).
+        noted: names of the notes (`cdc.state.notes`) of the attempts that prepared the handles.
     """
 
     batch: int
@@ -87,7 +91,7 @@ class Decision:
     noted: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object that `from_json` reads back to an equal decision, but for the payloads of its handles."""
+        """A JSON object for `from_json`, without the payloads of the handles."""
         return {
             "batch": self.batch,
             "start": self.start,
@@ -113,15 +117,15 @@ class CommitLog:
     """Decisions on batches, one small file each. Driver."""
 
     KEEP = 16
-    """Decisions of batches that are committed, kept for a look when something went wrong."""
+    """Decisions of committed batches that are kept for troubleshooting."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._payloads = store, Payloads(store)
 
     def decide(self, decision: Decision) -> None:
-        """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError.
+        """Write the decision: from then on the batch will be committed, whatever crashes. Raises StateError.
 
-        Payloads of its handles are on disk before it.
+        The payloads of its handles are written first.
         """
         fields = decision.to_json()
         for item, handle in zip(fields["prepared"], decision.prepared, strict=True):
@@ -130,13 +134,13 @@ class CommitLog:
         self._store.write_json(f"{decision.batch}.json", fields)
 
     def check_lease(self) -> None:
-        """Raise StateUnavailable when another run may have begun, which commits what is decided."""
+        """Raise StateUnavailable if another run may have taken over, which commits what is decided."""
         self._store.check_lease()
 
     def get(self, batch: int, *, payloads: bool = False) -> Decision | None:
-        """The decision on a batch, None when there is none.
+        """The decision on a batch, None if there is none. With `payloads` its handles can be committed.
 
-        Its handles have their payloads where `payloads` are asked for, to be committed. Raises StateError.
+        Raises StateError.
         """
         name = f"{batch}.json"
         fields = self._store.read_json(name)
@@ -160,9 +164,9 @@ class CommitLog:
         return replace(handle, payload=self._payloads.read(batch, described, str(handle.table)))
 
     def note_committed(self, batch: int) -> None:
-        """Note that this batch, and so every one before it, is committed. Raises StateError.
+        """Note that this batch, and every batch before it, is committed. Raises StateError.
 
-        A restart that does not find the note commits once more, which changes nothing.
+        Without the note a restart commits the batch again, which has no effect.
         """
         self._store.write_json_later("committed", {"batch": batch})
 
@@ -182,7 +186,7 @@ class CommitLog:
         return max(self._batches(), default=-1)
 
     def prune(self, done: int) -> None:
-        """Remove decisions of batches before `done - KEEP`, which is committed."""
+        """Remove decisions of batches before `done - KEEP`; `done` is committed."""
         for batch in self._batches():
             if batch < done - self.KEEP:
                 fields = self._store.read_json(f"{batch}.json") or {}

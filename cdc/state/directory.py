@@ -1,27 +1,27 @@
 """The state directory: everything a restart needs, and nothing else.
 
     <state>/pipeline.json         id and source of the pipeline, and the format of the directory
-    <state>/fingerprint.json      where rows go: sink, place, routes of the runs before
-    <state>/lock                  who is running it (flock, and the pid of the Java process)
-    <state>/initial_offset.json   where the pipeline started; written once
+    <state>/fingerprint.json      sink and settings of earlier runs that edits are checked against
+    <state>/lock                  the running process (flock), and the pid of its Java process
+    <state>/initial_offset.json   the offset at which the pipeline started; written once
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
-    <state>/commits/payloads/     commit messages and the like of decided handles (`cdc.state.decisions`)
-    <state>/notes/                names that tasks have noted and no decision covers (`cdc.state.notes`)
-    <state>/notes/reports/        what the source told of rows that a sink commits in its tasks (`cdc.state.reports`)
+    <state>/commits/payloads/     commit messages and other payloads of decided handles (`cdc.state.decisions`)
     <state>/commits/committed     the last batch that is known to be committed
-    <state>/commits/resync/       copies of tables that were asked for, and after which batch they come
-    <state>/tables.jsonl          schemas and states of the tables, batch by batch (`cdc.tables.log`)
-    <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
-    <state>/answers/              what AI models have answered in batches that are not committed yet
+    <state>/notes/                names that tasks have noted and no decision covers (`cdc.state.notes`)
+    <state>/notes/reports/        the source's reports about rows that a sink commits in its tasks (`cdc.state.reports`)
+    <state>/requests/             pending user requests: resync, pause, resume (`cdc.tables.requests`)
+    <state>/tables.jsonl          schemas and states of the tables, by batch (`cdc.tables.log`)
+    <state>/splits/<batch>.json   the splits of a batch that is not committed yet
+    <state>/answers/              answers of AI models in batches that are not committed yet
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
     <state>/control/              requests to the run (drain, stop)
-    <state>/notices.jsonl         what the source has met, and in notices_shown.json how much of it was shown
-    <state>/status.json           what the last run did and how it is, for people and other tools (`cdc.status`)
+    <state>/notices.jsonl         notices of the source; notices_shown.json has how many of them were shown
+    <state>/status.json           status of the last run, for people and other tools (`cdc.status`)
     <state>/history.jsonl         lag and rates by the minute, for a week, for the web page
-    <state>/snapshot.json         how far the copying of tables is, for other tools to read
+    <state>/snapshot.json         progress of snapshots, for other tools
 
-Only the user who runs the pipeline can read it: rows wait in it.
+Only the user who runs the pipeline can read it, as it contains rows.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from cdc.state.remote.store import store_at
 from cdc.state.store import RESTORE, Store
 
 FORMAT = 4
-"""Of the directory. Whoever changes what is written so that another version would go wrong with it raises it."""
+"""The format of the directory, increased by every change that older or newer versions could misread."""
 FOLDERS = ("commits", "splits", "source", "sink", "control")
 _PIPELINE = "pipeline.json"
 _INITIAL_OFFSET = "initial_offset.json"
 _PLANS = 32
-"""So many batches' offsets are in an object store; a restart needs those of two or three."""
+"""Batches whose offsets are kept in an object store; a restart needs those of two or three."""
 
 
 class StateDir:
@@ -56,9 +56,9 @@ class StateDir:
         self._control = self.root / "control"
 
     def open(self, *, name: str, source: str) -> str:
-        """Create or check the directory; the pipeline's id. Driver, once per run, while it holds the lock.
+        """Create or check the directory; return the pipeline's id. Driver, once per run, while it holds the lock.
 
-        Raises StateError when it cannot be written, belongs to a pipeline with another source, is damaged, or has
+        Raises StateError if it cannot be written, belongs to a pipeline with another source, is damaged, or has
         another format.
         """
         self._create_folders()
@@ -79,7 +79,7 @@ class StateDir:
             sweep(self.root / folder)
 
     def pipeline(self, *, source: str) -> str | None:
-        """The id of the pipeline that runs here, None when none ever has. Any process, also while it runs.
+        """The id of the pipeline in this directory, None if it never ran. Any process, also during a run.
 
         Raises StateError as `open` does.
         """
@@ -87,7 +87,7 @@ class StateDir:
         return None if fields is None or self.initial_offset() is None else self._checked(fields, source)
 
     def ran_pipeline(self, *, source: str) -> str:
-        """The id of the pipeline that runs here. Raises NotNow when none ever has, and as `pipeline` does."""
+        """The id of the pipeline in this directory. Raises NotNow if it never ran, and as `pipeline`."""
         pipeline = self.pipeline(source=source)
         if pipeline is None:
             hint = "give the --state-dir that the pipeline runs with"
@@ -110,7 +110,7 @@ class StateDir:
 
     def _other_format(self, number: int) -> StateError:
         at = self._position()
-        reached = f"; the pipeline has come to {at}" if at else ""
+        reached = f"; the pipeline has reached {at}" if at else ""
         begin = ", or begin there at that position (cdc import FILE POSITION)" if at else ""
         return StateError(
             f"has format {number}, this version of cdc reads format {FORMAT}{reached}",
@@ -120,7 +120,7 @@ class StateDir:
         )
 
     def _position(self) -> str:
-        """The source's offset after the last decided batch, as JSON; empty when none is."""
+        """The source's offset after the last decided batch, as JSON; empty without one."""
         batches = [int(name.removesuffix(".json")) for name in self.commits.names() if name[:-5].isdigit()]
         decision = self.commits.read_json(f"{max(batches)}.json") if batches else None
         end = (decision or {}).get("end") or {}
@@ -128,22 +128,22 @@ class StateDir:
 
     @property
     def commits(self) -> Store:
-        """Where the decisions are."""
+        """The store of the decisions."""
         return self.store.within("commits")
 
     @property
     def splits(self) -> Store:
-        """How the batches under way are cut into tasks."""
+        """The store of the splits of batches in progress."""
         return self.store.within("splits")
 
     @property
     def answers(self) -> Store:
-        """The answers of AI models in the batches under way."""
+        """The store of the answers of AI models in batches in progress."""
         return self.store.within("answers")
 
     @property
     def notes(self) -> Notes:
-        """Names that tasks have noted."""
+        """The notes of tasks."""
         return Notes(self.store.within("notes"))
 
     @property
@@ -162,46 +162,46 @@ class StateDir:
         return self.root / "checkpoint"
 
     def adopt_plan(self, batch: int) -> None:
-        """Spark has logged where a batch ends: with the next write that is in the store. Repeatable."""
+        """Take in the offsets that Spark has logged for a batch; durable after the next write. Repeatable."""
         for name in (f"offsets/{batch}", "metadata"):
             self.store.adopt(f"checkpoint/{name}")
         self.store.forget(f"checkpoint/offsets/{batch - _PLANS}")
 
     def initial_offset(self) -> dict[str, Any] | None:
-        """Where the pipeline started, None before its first start."""
+        """The offset at which the pipeline started, None before its first start."""
         return self.store.read_json(_INITIAL_OFFSET)
 
     def store_initial_offset(self, offset: dict[str, Any]) -> None:
-        """Keep the first offset for good: Spark asks for it again when the first batch has to be replayed."""
+        """Store the first offset for good: Spark requests it again when it replays the first batch."""
         self.store.write_json(_INITIAL_OFFSET, offset)
 
     @property
     def stop_file(self) -> Path:
-        """There once a stop was asked for."""
+        """The file that exists once a stop is requested."""
         return self._control / "stop"
 
     def request_stop(self) -> None:
-        """Ask the stream reader to plan no more batches. Driver."""
+        """Request that the stream reader plans no more batches. Driver."""
         self._touch(self.stop_file)
 
     def stop_requested(self) -> bool:
-        """Whether a stop was asked for. Stream reader process, before each batch."""
+        """Whether a stop is requested. Stream reader process, before each batch."""
         return self.stop_file.exists()
 
     def request_drain(self) -> None:
-        """Ask the run to commit what the log holds now, and to end. Any process."""
+        """Request that the run ends after everything that the log holds now is committed. Any process."""
         self._touch(self._control / "drain")
 
     def drain_requested(self) -> bool:
-        """Whether that was asked for. Driver."""
+        """Whether a drain is requested. Driver."""
         return (self._control / "drain").exists()
 
     def confirm_stop(self) -> None:
-        """Tell the driver that no batch is running and none will be planned. Stream reader process."""
+        """Confirm to the driver that no batch is running and none will be planned. Stream reader process."""
         self._touch(self._control / "stopped")
 
     def stop_confirmed(self) -> bool:
-        """Whether the stream reader has seen the request. Driver."""
+        """Whether the stream reader has confirmed the stop. Driver."""
         return (self._control / "stopped").exists()
 
     def _touch(self, path: Path) -> None:
@@ -211,6 +211,6 @@ class StateDir:
             raise state_error(path, error) from error
 
     def clear_control(self) -> None:
-        """Forget requests of an earlier run. Driver, before the start."""
+        """Remove requests to an earlier run. Driver, before the start."""
         for name in ("stop", "stopped", "drain"):
             remove(self._control / name)

@@ -1,7 +1,7 @@
-"""The one place that writes files of the state directory: whole, on disk when it returns, for this user alone.
+"""Writes files of the state directory: atomically, on disk when it returns, readable only by this user.
 
-A crash at any moment leaves the old content or the new. What the operating system refuses becomes a StateError that
-says what to do, with the path.
+A crash leaves either the old content or the new. An error of the operating system becomes a StateError with the path
+and the next step.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _HINTS = {
     errno.ENAMETOOLONG: "choose a --state-dir with a shorter path",
 }
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE})
-"""Refusals that have nothing to do with who asked for what: there is no room, for data or for files."""
+"""Errors that are not about a particular file: no room for data or for files."""
 
 _OTHER = "see what is wrong there and start again; nothing was lost"
 
 
 def state_error(path: Path, error: OSError, verb: str = "write") -> StateError:
-    """An operating system's refusal as an error for the user; `path` is used when the refusal names none."""
+    """An error of the operating system as a StateError; `path` is used if the error names no file."""
     reason = error.strerror or type(error).__name__
     return StateError(f"cannot {verb} the state: {reason}", where=str(error.filename or path), hint=way_out(error))
 
 
 def way_out(error: OSError) -> str:
-    """The next step for a user whom an operating system refused something."""
+    """The user's next step after an error of the operating system."""
     return _HINTS.get(error.errno or 0, _OTHER)
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Put a whole file in place: temporary file, fsync, rename, fsync of the folder. Raises StateError."""
+    """Write a file atomically: temporary file, fsync, rename, fsync of the folder. Raises StateError."""
     spare = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         create_folder(path.parent)
@@ -63,9 +63,9 @@ def write_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def durable(spare: Path, path: Path) -> Iterator[BinaryIO]:
-    """A new file to be written under the name `spare`: at the end of the block it is on disk and named `path`.
+    """Context manager: a new file written under the name `spare`; at the end it is on disk and named `path`.
 
-    When the block raises, `spare` is removed and `path` is as before. Raises OSError.
+    If the block raises, `spare` is removed and `path` is unchanged. Raises OSError.
     """
     with new_file(spare) as file:
         yield file
@@ -80,9 +80,9 @@ def durable(spare: Path, path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, for bulk data: at the end of the block it and its folder are on disk. Raises OSError.
+    """Context manager: a new file for bulk data; at the end it and its folder are on disk. Raises OSError.
 
-    When the block raises, the file is removed.
+    If the block raises, the file is removed.
     """
     file = open_new(path)
     try:
@@ -96,13 +96,13 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def open_new(path: Path) -> BinaryIO:
-    """Open a new file for this user alone, whose folder is made; what had its name is emptied. Raises OSError."""
+    """Create or truncate a file, readable only by this user, and its folder. Raises OSError."""
     create_folder(path.parent)
     return open(path, "wb", opener=private)
 
 
 def close_synced(file: BinaryIO) -> None:
-    """Put a file of `open_new` on disk, with its name, and close it. Raises OSError."""
+    """Sync a file of `open_new` and its folder to disk, and close it. Raises OSError."""
     with file:
         file.flush()
         os.fsync(file.fileno())
@@ -110,7 +110,7 @@ def close_synced(file: BinaryIO) -> None:
 
 
 def create_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing; each is on disk when it returns. Raises OSError."""
+    """Create a folder and its missing parents; they are on disk when it returns. Raises OSError."""
     if folder.is_dir():
         return
     create_folder(folder.parent)
@@ -122,7 +122,7 @@ def create_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on disk. Raises OSError."""
+    """Sync a folder's entries to disk. Raises OSError."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -131,13 +131,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Put a file that somebody else has written on disk, with its name. Raises OSError."""
+    """Sync a file that another program has written, and its folder, to disk. Raises OSError."""
     sync_folder(path)
     sync_folder(path.parent)
 
 
 def remove(path: Path) -> None:
-    """Remove a file; one that is not there is fine. Raises StateError."""
+    """Remove a file if it exists. Raises StateError."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -145,7 +145,7 @@ def remove(path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the temporary files that crashes have left in a folder, which nobody may be writing to."""
+    """Remove temporary files that crashes have left in a folder; no process may be writing to it."""
     with os.scandir(folder) as found:
         left = [Path(entry.path) for entry in found if entry.name.startswith(".") and entry.name.endswith(".tmp")]
     for path in left:
@@ -153,5 +153,5 @@ def sweep(folder: Path) -> None:
 
 
 def private(path: str, flags: int) -> int:
-    """An opener for `open`: what it makes is for this user alone."""
+    """An opener for `open` that creates files readable only by this user."""
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)

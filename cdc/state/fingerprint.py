@@ -1,11 +1,11 @@
-"""The instructions of the runs before, so that an edit of the pipeline file is noticed before anything is decided.
+"""The settings of earlier runs, so that an edit of the pipeline file is noticed before anything is decided.
 
     <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]},
                                 "patterns": ["source.tables: shop.orders", ...],
                                 "source": {"treat-tinyint1-as-boolean.enabled": "false"}}
 
-`at` is where the sink's data is, as its options say; those of sinks with topics say `naming` and `kept` too. Written at
-the start of each run that is allowed to go on.
+`at` is the location of the sink's data, from its options; sinks with topics also have `naming` and `kept`. Written at
+the start of each run that passes the checks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FILE = "fingerprint.json"
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The settings that must not change unnoticed: where rows go.
+    """The settings that must not change unnoticed.
 
     Attributes:
-        sink: the connector's name.
-        at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
+        sink: the type of the sink.
+        at: the location of its data; one entry per server of a cluster. Empty if the options do not have it.
         patterns: names of the table patterns of the file.
-        naming, fixed: what else the sink's options say (`cdc.options.SinkOptions`); None where nobody knows.
-        source: what the source's options say of `fixed`, and of the start.
+        naming, fixed: from the sink's options (`cdc.options.SinkOptions`); None if unknown.
+        source: the source's `fixed` options, and those of the start.
     """
 
     sink: str
@@ -39,12 +39,12 @@ class Fingerprint:
     source: Mapping[str, str] = field(default_factory=dict)
 
     def same_location(self, other: Fingerprint) -> bool:
-        """Whether both say the same place: a cluster is the same as long as one of its servers is."""
+        """Whether both have the same location: for clusters, at least one server in common."""
         return not self.at or not other.at or bool({*self.at} & {*other.at})
 
 
 class Fingerprints:
-    """The one of the runs before, in the state directory. Driver, while it holds the lock."""
+    """The fingerprint in the state directory. Driver, while it holds the lock."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Fingerprints:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(FILE), hint=RESTORE) from error
 
     def write(self, now: Fingerprint) -> None:
-        """Keep it for the runs that follow. Raises StateError."""
+        """Store the fingerprint for later runs. Raises StateError."""
         sink = {"type": now.sink, "at": list(now.at), "naming": now.naming, "kept": now.fixed}
         source = {"source": dict(now.source)} if now.source else {}
         self._store.write_json(FILE, {"sink": sink, "patterns": list(now.patterns), **source}, indent=1)

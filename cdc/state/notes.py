@@ -1,9 +1,9 @@
-"""Names that sinks note before something gets them (`TaskAttempt.note`), so that an abort finds what has them.
+"""Names that sinks note before they create something (`TaskAttempt.note`), so that an abort finds it.
 
     <state>/notes/<batch>-<partition>-<generation>-<attempt>-<n>.json    {"values": [...]}, in the order of the notes
 
-An attempt has documents from its first note on, each of at most `_MOST` notes. With the decision on a batch those of
-the attempts whose handles count go; what other attempts have noted stays until an abort was handed it.
+An attempt has documents of at most `_MOST` notes each. The decision on a batch removes those of the attempts whose
+handles it has; notes of other attempts stay until an abort has handled them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cdc.state.store import Store
 
 _NAME = re.compile(r"((\d+)-\d+-\d+-\d+)-(\d+)\.json")
 _MOST = 64
-"""Notes in one document, which is written whole for each of them."""
+"""The most notes in one document, which is rewritten for each of them."""
 
 
 class AttemptNotes:
@@ -34,11 +34,11 @@ class AttemptNotes:
 
     @property
     def name(self) -> str:
-        """The name of the attempt; empty while nothing is noted."""
+        """The name of the attempt; empty if it has no notes."""
         return self._name if self._values or self._whole else ""
 
     def __call__(self, value: Any) -> None:
-        """Keep a JSON value, on disk when this returns. Raises StateError, and then it may be there or not."""
+        """Note a JSON value; it is on disk when this returns. After a StateError it may be stored or not."""
         with self._lock:
             self._values.append(value)
             self._store.write_json(f"{self._name}-{self._whole}.json", {"values": self._values})
@@ -48,7 +48,7 @@ class AttemptNotes:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Values that no decision covers, in the order of batches; `names` are their documents."""
+    """Noted values that no decision covers, in the order of batches; `names` are their documents."""
 
     values: tuple[Any, ...]
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """All notes of one pipeline. Picklable; `store` is their own part of the state."""
+    """All notes of one pipeline. Picklable; `store` is the part of the state with the notes."""
 
     store: Store
 
@@ -70,7 +70,7 @@ class Notes:
         return AttemptNotes(self.store, f"{batch}-{partition}-{generation}-{attempt}")
 
     def forget_decided(self, batch: int, names: Collection[str]) -> None:
-        """The handles of the attempts with these names are decided: their notes go, and equal ones of others.
+        """Remove the notes of attempts whose handles are decided, and equal notes of other attempts.
 
         Driver, once the decision is on disk and before its commit; repeatable. Raises StateError.
         """
@@ -90,15 +90,15 @@ class Notes:
             self.store.remove(name)
 
     def undecided(self, batch: int, committed: int) -> Undecided:
-        """The notes that an abort of a batch has to find: its own, later ones, and leftovers of committed batches.
+        """The notes for an abort of a batch: its own, later ones, and leftovers of committed batches.
 
-        Driver. Notes of batches that are decided and not committed stay. Raises StateError.
+        Driver. Notes of batches that are decided but not committed are not among them. Raises StateError.
         """
         names = [name for name, of in self._documents() if of >= batch or of <= committed]
         return Undecided(tuple(value for name in names for value in self._values(name)), tuple(names))
 
     def forget(self, names: Sequence[str]) -> None:
-        """Nothing has these names any more. Driver. Raises StateError."""
+        """Remove documents whose names an abort has handled. Driver. Raises StateError."""
         for name in names:
             self.store.remove(name)
 

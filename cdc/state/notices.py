@@ -3,7 +3,7 @@
     <state>/notices.jsonl       one line per notice, on disk before its batch is planned
     <state>/notices_shown.json  {"shown": 3}: how many of them the driver has shown
 
-So a notice is told at once also while nothing comes, and by the next run when the one that met it was killed.
+A notice is therefore shown at once, even on an idle pipeline, and by the next run if the run was killed before.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from cdc.state.store import Store
 
 _LOG, _SHOWN = "notices.jsonl", "notices_shown.json"
 _MOST = 1000
-"""Notices that were told are kept for a look, until there are so many."""
+"""Shown notices are kept for troubleshooting up to this number."""
 
 
 class Notices:
-    """The stream reader adds, the driver takes. All raise StateError."""
+    """The notices of a pipeline. The stream reader adds them, the driver shows them. All methods raise StateError."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._log = store, store.log(_LOG, "log of notices")
         self._shown: int | None = None
 
     def add(self, notices: Iterable[str]) -> None:
-        """Write them down; on disk when it returns. Stream reader process."""
+        """Add notices; they are on disk when this returns. Stream reader process."""
         self._log.append(*({"notice": notice} for notice in notices))
 
     def drain(self) -> list[str]:
-        """The notices that nobody has read yet. Driver, several times a second."""
+        """The notices that have not been shown yet. Driver, several times a second."""
         if self._shown is None:
             fields = self._store.read_json(_SHOWN)
             self._shown = 0 if fields is None else int(fields["shown"])
@@ -42,7 +42,7 @@ class Notices:
         return found
 
     def begin(self) -> None:
-        """Forget what was told, when that is much. Driver, at the start of a run."""
+        """Remove shown notices if there are many. Driver, at the start of a run."""
         fields = self._store.read_json(_SHOWN)
         if fields is not None and int(fields["shown"]) >= _MOST and int(fields["shown"]) == len(self._log):
             self._log.truncate(0)

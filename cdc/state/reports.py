@@ -1,12 +1,12 @@
-"""Reports of the source to the attempts of tasks whose rows a sink commits by itself (`Delivery.COMMIT_IN_TASK`).
+"""Reports of the source for attempts of tasks in which the sink commits the rows (`Delivery.COMMIT_IN_TASK`).
 
     <state>/notes/reports/<batch>-<partition>-<id>.json    {"reports": [...]}, as `Source.store_reports` takes them
 
-A task that runs again may read a table at a later moment than the attempt whose rows are committed. So the reports are
-saved under an id before the commit, and the sink commits that id with the rows: a repeat goes by the reports of the
-attempt that it finds there. With the decision on a batch its documents go.
+A repeated task may read a table at a later moment than the attempt whose rows are committed. So the reports are saved
+under an id before the commit, and the sink commits that id with the rows: a repeated task uses the reports of the
+attempt that it finds committed. The decision on a batch removes its documents.
 
-Where rows of several attempts may be in the sink (at least once), the reports of a repeat are widened: they cover the
+If rows of several attempts may be in the sink (at least once), the reports of a repeated task are widened to cover the
 earliest moment at which an attempt may have read.
 """
 
@@ -28,9 +28,9 @@ _NAME = re.compile(r"(\d+)-\d+-[0-9a-f]+\.json")
 
 @dataclass(slots=True)
 class AttemptReports:
-    """The reports to one attempt of a task; `reports` grows as the source tells more. Executor.
+    """The reports for one attempt of a task; the source appends to `reports`. Executor.
 
-    `widened` gives those of a repeat whose earlier attempts may have left rows; None for a first attempt.
+    `widened` returns the reports of a repeated task whose attempts may have left rows; None for a first attempt.
     """
 
     store: Store
@@ -41,15 +41,15 @@ class AttemptReports:
 
     @property
     def valid(self) -> list[Report]:
-        """The reports that go with the rows that are in the sink."""
+        """The reports that match the rows in the sink."""
         return list(self.widened(self.reports)) if self._visible and self.widened is not None else self.reports
 
     def note_visible(self) -> None:
-        """Rows of each attempt stay in the sink."""
+        """Widen the reports: rows of every attempt stay in the sink."""
         self._visible = True
 
     def save(self) -> str:
-        """Save the valid ones, on disk when this returns; their id, empty for none. Raises StateError."""
+        """Save the valid reports to disk; return their id, empty if there are none. Raises StateError."""
         if not self.reports:
             return ""
         id_ = secrets.token_hex(8)
@@ -57,7 +57,7 @@ class AttemptReports:
         return id_
 
     def restore(self, id_: str) -> None:
-        """Go by what was saved under this id instead. Raises StateError when it is gone."""
+        """Use the reports saved under this id instead. Raises StateError if they are missing."""
         self._visible = False
         if not id_:
             self.reports = []
@@ -77,7 +77,7 @@ class AttemptReports:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """All saved reports of one pipeline. Picklable; `store` is their own part of the state."""
+    """All saved reports of one pipeline. Picklable; `store` is the part of the state with the reports."""
 
     store: Store
 
@@ -88,7 +88,7 @@ class Reports:
         reports: list[Report],
         widened: Callable[[Sequence[Report]], Sequence[Report]] | None = None,
     ) -> AttemptReports:
-        """The reports to one attempt of a task. Executor."""
+        """The reports for one attempt of a task. Executor."""
         return AttemptReports(self.store, f"{batch}-{partition}", reports, widened)
 
     def forget_decided(self, batch: int, reports: Sequence[Report]) -> None:

@@ -1,9 +1,9 @@
-"""Savepoints: copies of a state directory at a batch boundary, and state directories made from them.
+"""Savepoints: copies of a state directory at a batch boundary, and state directories created from them.
 
-    <savepoint>/savepoint.json    the format, the pipeline's name, when it was made, the last batch
-    <savepoint>/state/            the copy, without what belongs to a run
+    <savepoint>/savepoint.json    format, name of the pipeline, time of creation, last batch
+    <savepoint>/state/            the copy, without files of the run
 
-A copy is whole or not there: it is made under another name, put on disk, and named last.
+A copy is atomic: it is written under a temporary name, synced to disk, and renamed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PIPELINE = "pipeline.json"
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """The description of a savepoint. `made_s` is since the epoch, `batch` the last one committed, -1 before any."""
+    """The description of a savepoint. `made_s` is epoch seconds, `batch` the last committed batch, -1 for none."""
 
     pipeline: str
     name: str
@@ -52,7 +52,7 @@ class Savepoint:
 
 
 def keep(root: Path, target: Path, about: Savepoint) -> None:
-    """Copy a state directory that nobody writes to. Raises StateError, also when `target` is there."""
+    """Copy a state directory that no process writes to. Raises StateError, also if `target` exists."""
 
     def fill(folder: Path) -> None:
         _copy(root, folder / _STATE)
@@ -62,7 +62,7 @@ def keep(root: Path, target: Path, about: Savepoint) -> None:
 
 
 def about(path: Path) -> Savepoint:
-    """The description in a savepoint. Raises StateError when it is none, or of a newer version."""
+    """The description in a savepoint. Raises StateError if it is not a savepoint, or of a newer version."""
     hint = "name a folder that `cdc savepoint` has made"
     fields: dict[str, Any] | None = LocalStore(path).read_json(FILE)
     if fields is None or not (path / _STATE / _PIPELINE).is_file():
@@ -77,9 +77,9 @@ def about(path: Path) -> Savepoint:
 
 
 def start_from(path: Path, root: Path, *, renamed: bool) -> str:
-    """Make a state directory from a savepoint; the id of its pipeline. `renamed`: it gets a new one.
+    """Create a state directory from a savepoint; return the id of its pipeline, a new one if `renamed`.
 
-    Raises StateError when there is a state directory already, or `path` is no savepoint.
+    Raises StateError if the state directory exists already, or `path` is not a savepoint.
     """
     found = about(path)
     if root.exists() and any(root.iterdir()):
@@ -117,7 +117,7 @@ def _fill_atomically(target: Path, fill: Callable[[Path], None]) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy what belongs to the pipeline, and put it on disk. Raises OSError."""
+    """Copy the files of the pipeline, and sync them to disk. Raises OSError."""
 
     def left_out(folder: str, names: list[str]) -> list[str]:
         return [name for name in names if Path(folder) == source and name in _OF_A_RUN]

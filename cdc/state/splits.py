@@ -1,8 +1,8 @@
-"""The splits of the batches under way, on disk before the first task reads one.
+"""The splits of batches in progress, on disk before the first task reads one.
 
-A replay uses exactly them, however many cores there are then and whatever `parallelism` says: a sink that remembers by
-task what it has (batch and partition) would else lose the rows that moved into a part it knows, or double them. The
-batch's moment, which `NOW()` of transform rules is, is kept with them for the same reason.
+A replay uses exactly these splits, regardless of the number of cores and `parallelism` then: a sink that identifies
+committed rows by batch and partition would otherwise lose or double rows that moved to another partition. The batch's
+moment, the value of `NOW()` in transform rules, is stored with them for the same reason.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class SplitLog:
         self._store, self._clock = store, clock
 
     def splits(self, source: Source, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """The splits of the batch between two offsets of the engine: the stored ones, `again`, else the source's, now
-        stored.
+        """The splits of the batch between two offsets of the engine: the stored ones, marked `again`, else those of the
+        source, which are stored.
 
-        Stream reader process, before any task of the batch. Raises StateError when they cannot be written or read.
+        Stream reader process, before any task of the batch. Raises StateError if they cannot be written or read.
         """
         batch = end[BATCH_KEY] - 1
         stored = self._stored(batch, start, end)
         if stored is not None:
             return stored
         made = source.splits(source_offset(start), source_offset(end), parallelism)
-        if not made:  # no task, so nothing that a replay could repeat differently
+        if not made:  # no tasks, so a replay cannot differ
             return ()
         parts = [[split.index, split.payload] for split in made]
         moment_ms = int(self._clock() * 1000)
@@ -46,18 +46,18 @@ class SplitLog:
         return _splits(json.loads(text))
 
     def load(self, batch: int, start: Offset, end: Offset) -> Sequence[Split]:
-        """The splits of a batch that was read before; none when they are not there. Driver. Raises StateError."""
+        """The stored splits of a batch; empty if there are none. Driver. Raises StateError."""
         return self._stored(batch, start, end) or ()
 
     def prune(self, done: int) -> None:
-        """Forget the batches up to `done`, which are committed: they are not read again. Driver."""
+        """Remove the splits of batches up to `done`, which are committed and never read again. Driver."""
         for name in self._store.names():
             number = name.removesuffix(_SUFFIX)
             if number.isdigit() and int(number) <= done:
                 self._store.remove(name)
 
     def _stored(self, batch: int, start: Offset, end: Offset) -> Sequence[Split] | None:
-        """The splits of a batch; None also when they are of one that was planned under this number and never began."""
+        """The stored splits of a batch; None if there are none, or those of an abandoned plan of this number."""
         name = _name(batch)
         fields = self._store.read_json(name)
         if fields is None:

@@ -1,8 +1,8 @@
-"""Named documents and logs that a connector keeps over restarts, in a place that every process of a run sees.
+"""Named documents and logs that a connector keeps across restarts, visible to every process of a run.
 
-Names are relative paths with `/`. Every write is on disk when it returns, and a crash leaves the old content or the
-new. The place is a folder of this machine, or an object store with a working copy here (`cdc.state.remote`); the
-methods are the same, so a connector never makes a path of its own - but for bulk data, see `Store.bulk`.
+Names are relative paths with `/`. Every write is on disk when it returns, and a crash leaves either the old content or
+the new. The store is a folder of this machine, or an object store with a working copy here (`cdc.state.remote`). A
+connector never builds paths of its own, except for bulk data (`Store.bulk`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from cdc.state.append_log import AppendLog
 from cdc.state.durable import create_folder, private, remove, state_error, write_file
 
 RESTORE = "restore the state directory from a copy, or start over with an empty one"
-"""The way out when something is damaged."""
+"""The next step for a damaged file."""
 
 
 class Store(ABC):
     """Documents and logs by name. Picklable and hashable; holds nothing open. Driver, stream reader and executors.
 
-    All methods raise StateError, with the place and what to do, and may be repeated.
+    All methods raise StateError, with the location and the next step, and are repeatable.
     """
 
     @abstractmethod
     def where(self, name: str = "") -> str:
-        """The place of a document, for messages."""
+        """The location of a document, for messages."""
 
     @abstractmethod
     def within(self, folder: str) -> Store:
@@ -39,15 +39,15 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """A document; None when there is none of this name."""
+        """The content of a document; None if it does not exist."""
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
-        """Put a document in the place of the one before. On disk when it returns."""
+        """Write or replace a document. It is on disk when this returns."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Remove a document; one that is not there is fine."""
+        """Remove a document if it exists."""
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -59,16 +59,16 @@ class Store(ABC):
 
     @abstractmethod
     def bulk(self, folder: str) -> Path:
-        """A folder of this machine's file system for bulk data, such as staged rows; it need not exist.
+        """A local folder for bulk data, such as staged rows; it need not exist.
 
-        Who writes there syncs file and folder before the file counts (`cdc.state.durable.new_file`), and says `keep`.
+        A writer syncs the file and its folder (`cdc.state.durable.new_file`), and then calls `keep`.
         """
 
-    def keep(self, path: Path) -> None:  # noqa: B027 - a folder keeps what is in it
-        """A bulk file is whole and synced; when it returns it lasts as long as documents do. Where it was written."""
+    def keep(self, path: Path) -> None:  # noqa: B027 - nothing to do for a folder
+        """Make a complete and synced bulk file as durable as documents. In the process that has written it."""
 
     def note(self, path: Path, data: bytes) -> None:
-        """Add lines to a bulk file that a restart can do without: they may go with the machine. Executor."""
+        """Append lines to a bulk file that a restart does not need: they may be lost with the machine. Executor."""
         try:
             create_folder(path.parent)
             with open(path, "ab", opener=private) as file:
@@ -77,28 +77,28 @@ class Store(ABC):
             raise state_error(path, error) from error
 
     def drop(self, folder: Path) -> None:
-        """Remove a folder of bulk data; one that is not there is fine. Driver."""
+        """Remove a folder of bulk data if it exists. Driver."""
         shutil.rmtree(folder, ignore_errors=True)
 
     def write_later(self, name: str, data: bytes) -> None:
-        """Put a document that a restart can do without: it lasts, at the latest, once this process writes again."""
+        """Write a document that a restart does not need: it is durable after this process's next write."""
         self.write(name, data)
 
-    def adopt(self, name: str) -> None:  # noqa: B027 - a folder has what is in it
-        """A file that somebody else writes below the folder belongs to the store: it lasts once this process writes
-        again."""
+    def adopt(self, name: str) -> None:  # noqa: B027 - no action needed for a folder
+        """Take a file that another program has written below the folder into the store; it is durable after the next
+        write of this process."""
 
-    def forget(self, name: str) -> None:  # noqa: B027 - who has written it removes it
-        """Drop a file of somebody else that is not needed any more."""
+    def forget(self, name: str) -> None:  # noqa: B027 - in a folder, its writer removes it
+        """Remove a file taken in with `adopt` that is no longer needed."""
 
-    def check(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
-        """Raise StateError when this run may write nothing any more, as another has begun."""
+    def check(self) -> None:  # noqa: B027 - the lock of a folder cannot be lost
+        """Raise StateError if this run must not write any more, as another run has taken over."""
 
-    def check_lease(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
-        """Raise StateUnavailable when another run may have begun: a sink is then not to be asked for anything."""
+    def check_lease(self) -> None:  # noqa: B027 - the lock of a folder cannot be lost
+        """Raise StateUnavailable if another run may have taken over: nothing may be sent to the sink then."""
 
     def read_json(self, name: str, *, hint: str = RESTORE) -> dict[str, Any] | None:
-        """A document that is a JSON object; None when there is none. `hint` is the way out when it is damaged."""
+        """A document that is a JSON object; None if it does not exist. `hint` is the next step if it is damaged."""
         data = self.read(name)
         if data is None:
             return None
@@ -111,22 +111,22 @@ class Store(ABC):
         return fields
 
     def write_json_later(self, name: str, fields: Mapping[str, Any], *, indent: int | None = None) -> None:
-        """Put a JSON object that a restart can do without."""
+        """Write a JSON object that a restart does not need; see `write_later`."""
         self.write_later(name, json.dumps(fields, indent=indent).encode("utf-8"))
 
     def write_json(self, name: str, fields: Mapping[str, Any], *, indent: int | None = None) -> None:
-        """Put a JSON object in the place of the one before."""
+        """Write or replace a JSON object."""
         self.write(name, json.dumps(fields, indent=indent).encode("utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStore(Store):
-    """A store in a folder of the local (or mounted) file system; the folder is made when something is written."""
+    """A store in a folder of a local or mounted file system; the folder is created on the first write."""
 
     root: Path
 
     def where(self, name: str = "") -> str:
-        """The path."""
+        """The path of a document."""
         return str(self.root / name)
 
     def within(self, folder: str) -> LocalStore:
@@ -134,7 +134,7 @@ class LocalStore(Store):
         return LocalStore(self.root / folder)
 
     def read(self, name: str) -> bytes | None:
-        """A file's content; None when there is no such file."""
+        """The content of a file; None if it does not exist."""
         path = self.root / name
         try:
             return path.read_bytes()
@@ -148,11 +148,11 @@ class LocalStore(Store):
         write_file(self.root / name, data)
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file if it exists."""
         remove(self.root / name)
 
     def names(self) -> list[str]:
-        """The files of the folder; none when there is no folder. Hidden ones are temporary and do not count."""
+        """The files of the folder; empty if it does not exist. Hidden files are temporary and ignored."""
         try:
             return sorted(path.name for path in self.root.iterdir() if path.is_file() and path.name[0] != ".")
         except FileNotFoundError:
@@ -161,9 +161,9 @@ class LocalStore(Store):
             raise state_error(self.root, error, "read") from error
 
     def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
-        """A log in a file."""
+        """A log in a file of the folder."""
         return AppendLog(self.root / name, what, header)
 
     def bulk(self, folder: str) -> Path:
-        """A folder below."""
+        """A subfolder."""
         return self.root / folder

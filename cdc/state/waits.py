@@ -1,8 +1,8 @@
-"""Waits of a process of the run, such as an executor's for its sink, on their way to the driver's status line.
+"""The waits of processes of a run, such as an executor for its sink, for the driver's status line.
 
     waiting.json    {"text": "Kafka k:9092: sending records: no answer", "at_s": 1795230361.5}
 
-It counts for a moment only, as who waits says so again and again and nobody says that the wait is over.
+An entry is valid for a few seconds only: a waiting process repeats it, and nothing marks the end of a wait.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _COUNTS_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The notes of one store; the last one counts. Picklable. `now` is seconds since the epoch."""
+    """The current wait in a store. Picklable. `now` returns seconds since the epoch."""
 
     store: Store
     now: Callable[[], float] = time.time
 
     def note(self, text: str) -> None:
-        """Say what is waited for, before each pause. Any process. Raises StateError."""
+        """Note what this process waits for, before each pause. Any process. Raises StateError."""
         self.store.write_json_later(_NAME, {"text": text, "at_s": self.now()})
 
     def current(self) -> str:
-        """The present wait, empty for none. Driver, several times a second. Raises StateError."""
+        """The current wait, empty for none. Driver, several times a second. Raises StateError."""
         fields = self.store.read_json(_NAME)
         if fields is None or self.now() - fields["at_s"] > _COUNTS_S:
             return ""

@@ -86,7 +86,7 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_the_policy_says(s3: S3Se
     policy = RetryPolicy(timeout_s=60.0, clock=lambda: sum(slept), sleep=slept.append)
     with patch.dict(os.environ, {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}):
         bucket = Bucket("s3://away/p", policy)
-        with pytest.raises(StateUnavailable, match=r"the state cannot be read: .*look at the store and the network"):
+        with pytest.raises(StateUnavailable, match=r"the state cannot be read: .*check the store and the network"):
             bucket.get("lock")
     assert 50 < sum(slept) < 70
 

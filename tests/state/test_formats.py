@@ -35,7 +35,7 @@ def test_a_directory_of_another_format_is_refused_with_the_way_out(tmp_path: Pat
             StateError, match=f"has format {number}, this version of cdc reads format {FORMAT}"
         ) as caught:
             refused(source="mysql")
-        assert '; the pipeline has come to {"file": "binlog.000002", "position": 157}' in caught.value.message
+        assert '; the pipeline has reached {"file": "binlog.000002", "position": 157}' in caught.value.message
         assert "give another --state-dir" in caught.value.hint
         assert parse_position(caught.value.message).at == LogPosition("binlog.000002", 157), "cdc import takes it"
 

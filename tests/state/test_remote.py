@@ -314,7 +314,7 @@ def test_who_waits_for_the_end_of_a_lease_says_so(url: str, tmp_path: Path) -> N
     with hold_working_copy(url, tmp_path / "next", RETRY, ttl_s=TTL_S, starting=lines.append):
         pass
     assert [line.partition(" has ")[2] for line in lines if f"process {os.getpid()}" in line] == [
-        "the state or had it: watching for 0.3 s whether it lives"
+        "or had the lease: waiting 0.3 s to see whether it is alive"
     ]
 
 

@@ -1,6 +1,6 @@
-"""The one place that talks to an object store: whole objects by name, and what its refusals mean for the user.
+"""Access to an object store: whole objects by name, and the translation of its errors.
 
-Credentials, region and endpoint are those of the environment, by the names that the store's own tools use
+Credentials, region and endpoint come from the environment variables that the store's own tools use
 (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_KEY`, ...).
 """
 
@@ -28,7 +28,7 @@ SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _FIRST = "lock"
 _REQUEST_S = 20
 _TRIES = 2
-"""Of the library itself, close together; after that the policy says how long."""
+"""Retries by the library itself, close together; further ones are up to the retry policy."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _RIGHTS = "the state needs the rights to read, write, delete and list objects there (docs/state.md)"
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist", re.IGNORECASE)
@@ -39,17 +39,17 @@ _NO_ACCOUNT = re.compile(
 
 
 class Bucket:
-    """The objects below one URL. Cheap to make; the client is made when something is asked. Not for a fork's child.
+    """The objects below one URL. Cheap to create; the client is created on first use. Not for forked children.
 
-    Every method tries again what may pass, as long as `retry` says. Raises StateUnavailable then, StateError at once
-    for what does not pass by itself. Threads may share it.
+    Every method retries transient errors as long as `retry` says, and then raises StateUnavailable; StateError is
+    raised at once for permanent ones. Threads may share an object.
     """
 
     def __init__(self, url: str, retry: RetryPolicy | None = None) -> None:
         self.url, self._retry = url, retry or RetryPolicy()
 
     def check(self) -> None:
-        """Whether there is such a bucket, for this user. Credentials that are missing now are not waited for.
+        """Check that the bucket exists and is accessible. Missing credentials are not retried.
 
         Raises StateError.
         """
@@ -61,20 +61,20 @@ class Bucket:
             self.names(_FIRST)
 
     def get(self, name: str) -> bytes | None:
-        """An object; None when there is none."""
+        """The content of an object; None if it does not exist."""
         found = self.get_tagged(name)
         return None if found is None else found[0]
 
     def get_tagged(self, name: str) -> tuple[bytes, str] | None:
-        """An object and the tag of its version; None when there is none."""
+        """The content of an object and the tag of its version; None if it does not exist."""
         return self._get(name, lambda meta: _tag(meta["e_tag"], meta["version"]))
 
     def get_dated(self, name: str) -> tuple[bytes, float] | None:
-        """An object and when it was put, seconds since the epoch by the store's clock; None when there is none."""
+        """The content of an object and when it was written (epoch seconds, store's clock); None if missing."""
         return self._get(name, lambda meta: meta["last_modified"].timestamp())
 
     def _get(self, name: str, of: Callable[[ObjectMeta], T]) -> tuple[bytes, T] | None:
-        """An object and what its metadata tells; None when there is none."""
+        """The content of an object and a value from its metadata; None if it does not exist."""
         import obstore
 
         def attempt() -> tuple[bytes, T] | None:
@@ -89,21 +89,21 @@ class Bucket:
         return self._retried(attempt, name, "read")
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object where none is; False when one is there, which may be ours from a try without an answer."""
+        """Create an object; False if it exists, perhaps from an earlier request whose response was lost."""
         return self._put_if(name, data, "create") is not None
 
     def put_if_match(self, name: str, data: bytes, tag: str) -> str | None:
-        """Put an object in the place of the version with this tag; the new tag, None when another one is there."""
+        """Replace the version of an object with this tag; return the new tag, None if there is another version."""
         return self._put_if(name, data, tag)
 
     def put(self, name: str, data: bytes | Path) -> None:
-        """Put an object, or a file, whatever is there."""
+        """Write or replace an object, from bytes or a file."""
         import obstore
 
         self._retried(lambda: obstore.put(self._store, name, data), name, "written")
 
     def download(self, name: str, path: Path) -> None:
-        """Write an object into a new file. Raises StateError also when it is not there, OSError."""
+        """Download an object into a new file. Raises StateError, also if it does not exist; OSError."""
         import obstore
 
         def attempt() -> None:
@@ -114,7 +114,7 @@ class Bucket:
         self._retried(attempt, name, "read")
 
     def names(self, folder: str) -> list[str]:
-        """The names of all objects below a folder, with it, sorted."""
+        """The names of all objects below a folder, including the folder's name, sorted."""
         import obstore
 
         def attempt() -> list[str]:
@@ -123,12 +123,12 @@ class Bucket:
         return self._retried(attempt, folder, "listed")
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are not there are fine."""
+        """Remove objects, as far as they exist."""
         for part in _parts(sorted(names)):
             self._retried(lambda part=part: self._delete(part), part[0], "removed")  # type: ignore[misc]
 
     def _delete(self, names: list[str]) -> None:
-        """Azure and Google refuse to remove what is not there, S3 does not: one after the other is removed then."""
+        """Remove objects at once, or one by one if some do not exist, which Azure and Google refuse (S3 does not)."""
         import obstore
 
         try:
@@ -171,7 +171,7 @@ class Bucket:
 
 
 def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
-    """The refusal of an object store as an error for the user. Its text is cut so that it holds no secret."""
+    """An error of an object store as a StateError. Its text is cut so that it contains no secret."""
     text, where = _without_secrets(str(error)), f"{url}/{name}"
     kind = type(error).__name__
     if _NO_BUCKET.search(str(error)):
@@ -187,19 +187,19 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
         return StateError(f"the state cannot be {verb}: {text}", where=where, hint=hint)
     if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
         return StateError(f"the state cannot be {verb}: {error.strerror or error}", where=str(error.filename or where))
-    hint = "look at the store and the network; nothing was lost"
+    hint = "check the store and the network; nothing was lost"
     return StateUnavailable(f"the state cannot be {verb}: {text}", where=where, hint=hint)
 
 
 def _without_secrets(text: str) -> str:
-    """The first line of the library's message, without what stands in queries of addresses: there may be signatures."""
+    """The first line of the library's message, without the query parts of URLs, which may contain signatures."""
     line = text.split("\n")[0]
     return re.sub(r"\?[^\s)\"']*", "", line)[:300].strip()
 
 
 @cache
 def _open_store(url: str, process: int) -> ObjectStore:
-    """The client for a URL, one for each process: its threads do not outlive a fork."""
+    """The client for a URL, one per process: its threads do not survive a fork."""
     from obstore.store import from_url
 
     plain = any(_endpoint(name).startswith("http://") for name in _ENDPOINTS)
@@ -218,7 +218,7 @@ def _endpoint(name: str) -> str:
 
 
 def _tag(tag: str | None, version: str | None) -> str:
-    """Both names of a version, as stores differ in which of them counts."""
+    """The ETag and the version of an object: stores differ in which of them they check."""
     return f"{tag or ''}\n{version or ''}"
 
 

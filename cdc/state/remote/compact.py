@@ -1,4 +1,4 @@
-"""A base: all documents as they are after a step, so that the steps before it can go. Driver, now and then."""
+"""Compaction of the log: a base with all documents after a step, so that earlier steps can be removed. Driver."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from cdc.state.remote.writer import FOLDER, StateWriter, entry_name
 OF_THIS_MACHINE = frozenset({
     FOLDER, ".bulk", "control", "history.jsonl", "lock", "run.log", "run.log.1", "runs.json", "status.json",
 })  # fmt: skip
-"""What lies in a working copy and is no part of the state."""
+"""Files of a working copy that are not part of the state."""
 _OFFSETS, _METADATA = "checkpoint/offsets", "checkpoint/metadata"
 MOST_STEPS, MOST_BYTES = 200, 4 << 20
-"""Steps after a base: how many a restart has to read."""
+"""The most steps and bytes after a base, which a restart has to read."""
 
 
 def is_compaction_due(writer: StateWriter, base: int) -> bool:
-    """Whether there are many steps after the base of this number."""
+    """Whether there are many steps after the base with this number."""
     with writer.still() as (number, size):
         return number - base > MOST_STEPS or size > MOST_BYTES
 
 
 def compact(writer: StateWriter, openings: Sequence[int], *, closed: bool = False) -> int:
-    """Put a base and remove what is not needed with it; the number of its step. Raises StateError.
+    """Write a base and remove the steps and bases before it; return its number. Raises StateError.
 
-    The first steps of runs after one that ended without a word (`openings`) stay: such a run may only be paused, and
-    has to find its number taken.
+    Opening steps of runs that followed a run without a clean end (`openings`) are kept: that run may only be paused,
+    and has to find its number taken.
     """
     with writer.still() as (number, _):
         changes = tuple(documents(writer.copy))
@@ -46,14 +46,14 @@ def compact(writer: StateWriter, openings: Sequence[int], *, closed: bool = Fals
 
 
 def base_name(number: int) -> str:
-    """The object of a base."""
+    """The name of the object of a base."""
     return f"{BASE}/{number:012}"
 
 
 def documents(copy: Path) -> Iterator[DocumentChange]:
-    """All documents of a working copy to which nobody puts a step. Raises StateError.
+    """All documents of a working copy while no step is written. Raises StateError.
 
-    What is removed meanwhile, by who need not wait for that (`StateWriter.later`) or by Spark, is no part of the state.
+    Files removed meanwhile, by `StateWriter.later` or by Spark, are not part of the state.
     """
     try:
         for folder, folders, files in os.walk(copy, onerror=_unlistable):
@@ -71,12 +71,12 @@ def documents(copy: Path) -> Iterator[DocumentChange]:
 
 
 def _unlistable(error: OSError) -> None:
-    """A folder whose files are not known may not be left out."""
+    """Raise errors of listing a folder: its files must not be omitted."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
 def _is_kept(path: str) -> bool:
-    """The files of Spark's that stay: the offsets, and those that name the query."""
+    """Whether a file of Spark's is part of the state: the offsets, and the id of the query."""
     folder, _, name = path.rpartition("/")
     return path == _METADATA or (folder == _OFFSETS and name.isdigit())

@@ -1,6 +1,6 @@
-"""One step of the log: changes of documents that hold together, as the bytes of one object.
+"""One step of the log: an atomic set of document changes, as the bytes of one object.
 
-A JSON line says whose it is and what changes; the contents follow, one after the other:
+A JSON line has the owner and the changes; the contents follow in order:
 
     {"format": 1, "kind": "write", "owner": "...", "number": 7, "id": "...", "changes": [["put", "a.json", 12],
      ["append", "source/schemas", 1024, 80], ["remove", "splits/3.json"]]}
@@ -25,14 +25,14 @@ WRITE, OPEN, CLOSE, BASE = "write", "open", "close", "base"
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """A document is put (`offset` None), appended to at a byte, or removed (`data` None). Names have `/`."""
+    """A document is written (`offset` None), extended at an offset, or removed (`data` None). Names contain `/`."""
 
     name: str
     data: bytes | None
     offset: int | None = None
 
     def carry_out(self, root: Path) -> None:
-        """On the working copy, not synced: what counts is in the store. May be repeated. Raises OSError."""
+        """Apply the change to the working copy, without sync: the store is durable. Repeatable. Raises OSError."""
         path = root / self.name
         if self.data is None:
             path.unlink(missing_ok=True)
@@ -54,7 +54,7 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A step. `owner` is the run that made it, `id` tells two of its steps apart, `notes` are for its kind."""
+    """A step. `owner` is the run that wrote it, `id` distinguishes its steps, `notes` depend on the kind."""
 
     kind: str
     owner: str
@@ -65,11 +65,11 @@ class Entry:
 
     @property
     def opened_by(self) -> str:
-        """Whose run it opened, for messages; empty for other kinds."""
+        """A description of the run that this step opened, for messages; empty for other kinds."""
         return str(self.notes.get("who", ""))
 
     def to_bytes(self) -> bytes:
-        """The bytes that `from_bytes` reads back."""
+        """The bytes for `from_bytes`."""
         head = {
             "format": FORMAT, "kind": self.kind, "owner": self.owner, "number": self.number, "id": self.id,
             "changes": [_head(change) for change in self.changes], "notes": dict(self.notes),
@@ -78,7 +78,7 @@ class Entry:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Entry:
-        """A step of the store. Raises StateError when it is damaged or of a newer version."""
+        """The step in these bytes. Raises StateError if they are damaged or of a newer version."""
         try:
             line, _, rest = data.partition(b"\n")
             head = json.loads(line)
@@ -118,6 +118,6 @@ def _changes(heads: Sequence[Sequence[Any]], rest: bytes) -> Sequence[DocumentCh
 
 
 def _check(name: str) -> None:
-    """A name never leads out of the working copy. Raises ValueError."""
+    """Raise ValueError for a name that leads out of the working copy."""
     if name.startswith("/") or ".." in name.split("/"):
         raise ValueError(f"{name} is no name of a document")

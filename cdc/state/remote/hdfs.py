@@ -1,14 +1,14 @@
-"""State in HDFS: files in the place of objects. What a conditional put is elsewhere is a rename here.
+"""State in HDFS: files instead of objects, and renames instead of conditional puts.
 
-A file is written below `<url>/new/` under a name of its own, synced, closed, and renamed then: the name node refuses a
-rename onto a name that is taken, and a file has its name whole or not at all. What a killed process has left there is
-removed by a run that begins a day later.
+A file is written below `<url>/new/` under a unique name, synced, closed, and then renamed: the name node refuses to
+rename onto an existing name, and a rename is atomic. Files that a killed process has left there are removed by a run
+that starts a day later or more.
 
-The lease, the one object that is put over, is a folder of versions: the newest counts, the next number is taken by one
-process alone, and older ones go. Who slept through that may take the number of one that is gone; it is not the newest
-then, so it knows.
+The lease, the only object that is replaced, is a folder of versions: the newest version is valid, only one process can
+create the next number, and older versions are removed. A process that was suspended meanwhile may create a number that
+was removed; it notices that its version is not the newest.
 
-Users, name services and Kerberos are as `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and `KRB5CCNAME` say.
+Users, name services and Kerberos are configured by `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and `KRB5CCNAME`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _LEFT_S = 86_400.0
 _AT_ONCE = 16
 _LOOKS = 5
 _REQUEST_S = 20.0
-"""For each request: the library itself waits for ever for a name node that does not answer."""
+"""Timeout per request: the library itself waits forever for a name node that does not answer."""
 _PART = 4 << 20
 _SETTINGS = {
     "dfs.client.failover.max.attempts": "4", "dfs.client.failover.sleep.base.millis": "100",
     "dfs.client.failover.sleep.max.millis": "1000",
 }  # fmt: skip
-"""Tries of the library itself; after that the policy says how long."""
+"""Retries by the library itself; further ones are up to the retry policy."""
 _REFUSED = re.compile(r'RPCError\("([\w.$]+)", "(.*)', re.DOTALL)
 _NOBODY = re.compile(r"SASL|GSSAPI|Kerberos|InvalidToken", re.IGNORECASE)
 _UNKNOWN = re.compile(r"No NameNode hosts found|No host for name service|InvalidArgument|UrlParseError")
@@ -56,7 +56,7 @@ class HdfsBucket(Bucket):
     """The files below one URL, `hdfs://HOST:PORT/path` or `hdfs://NAMESERVICE/path`. As `Bucket` in all else."""
 
     def check(self) -> None:
-        """Whether there is such a name node; the folder is made. What is missing now is not waited for.
+        """Check that the name node can be reached, and create the folder. Errors are not retried.
 
         Raises StateError.
         """
@@ -64,11 +64,11 @@ class HdfsBucket(Bucket):
         self._retried(self._begin, "", "written")
 
     def get_tagged(self, name: str) -> tuple[bytes, str] | None:
-        """A file and the number of its version; None when there is none."""
+        """The content of a file and the number of its version; None if it does not exist."""
         return self._retried(lambda: self._tagged(name), name, "read")
 
     def get_dated(self, name: str) -> tuple[bytes, float] | None:
-        """A file and when it was put, seconds since the epoch by the name node's clock; None when there is none."""
+        """The content of a file and when it was written (epoch seconds, name node's clock); None if missing."""
 
         def dated() -> tuple[bytes, float] | None:
             try:
@@ -80,11 +80,11 @@ class HdfsBucket(Bucket):
         return self._retried(dated, name, "read")
 
     def put(self, name: str, data: bytes | Path) -> None:
-        """Put a file, whatever is there."""
+        """Write or replace a file."""
         self._retried(lambda: self._put(name, data, overwrite=True), name, "written")
 
     def download(self, name: str, path: Path) -> None:
-        """Write a file into a new one. Raises StateError also when it is not there, OSError."""
+        """Download a file into a new local one. Raises StateError, also if it does not exist; OSError."""
 
         def copy() -> None:
             reader = _soon(self._client.read, self._path(name))
@@ -95,7 +95,7 @@ class HdfsBucket(Bucket):
         self._retried(copy, name, "read")
 
     def names(self, folder: str) -> list[str]:
-        """The names of all files below a folder, with it, sorted."""
+        """The names of all files below a folder, including the folder's name, sorted."""
         return self._retried(lambda: self._names(folder), folder, "listed")
 
     def _delete(self, names: list[str]) -> None:
@@ -150,7 +150,7 @@ class HdfsBucket(Bucket):
         return b"".join(parts)
 
     def _names(self, folder: str) -> list[str]:
-        """The names in a folder; none where it does not exist. One that goes meanwhile hides none of the others."""
+        """The names in a folder; empty if it does not exist. A file removed meanwhile does not hide others."""
         root = len(self._path(""))
         for _ in range(_LOOKS):
             try:
@@ -163,7 +163,7 @@ class HdfsBucket(Bucket):
         raise RuntimeError("folders were removed while they were listed")
 
     def _put(self, name: str, data: bytes | Path, *, overwrite: bool) -> bool:
-        """False when the name is taken, which is so, too, after a rename whose answer was lost."""
+        """Rename without replacing; False if the name is taken, also after a rename whose response was lost."""
         path, spare = self._path(name), self._path(f"{_NEW}/{secrets.token_hex(16)}")
         self._write(spare, data)
         try:
@@ -229,7 +229,7 @@ class HdfsBucket(Bucket):
 
 
 def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
-    """The refusal of a name node or data node as an error for the user."""
+    """An error of a name node or data node as a StateError."""
     where = f"{url}/{name}".removesuffix("/")
     if isinstance(error, OSError) and error.errno is not None:  # of this machine's disk: the library's have none
         return StateError(f"the state cannot be {verb}: {error.strerror}", where=str(error.filename or where))
@@ -254,7 +254,7 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
 
 
 def _soon(request: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Its answer. Raises TimeoutError when none comes; it is left alone then, and may still be carried out."""
+    """The result of a request. Raises TimeoutError after the timeout; the request may still be executed then."""
     answer = Future[T]()
 
     def send_request() -> None:
@@ -275,7 +275,7 @@ def _version(name: str, number: int) -> str:
 
 @cache
 def _open_client(cluster: str, process: int) -> Client:
-    """The client for a cluster, one for each process: its threads do not outlive a fork."""
+    """The client for a cluster, one per process: its threads do not survive a fork."""
     try:
         from hdfs_native import Client
     except ImportError as error:

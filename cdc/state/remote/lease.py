@@ -1,8 +1,8 @@
-"""The lease on a state: one object that its holder puts again every few seconds, each time only over its own version.
+"""The lease on a state: an object that its holder rewrites every few seconds, by conditional puts over its own version.
 
-Clocks of two machines are never compared. Who finds a lease watches it: when it changes its holder lives, and when it
-has not changed for as long as it says, by the watcher's own clock, it may be taken. That decides who goes on; that a
-holder which was paused cannot do harm then is the log's doing (`cdc.state.remote.writer`).
+Clocks of two machines are never compared. A run that finds a lease watches it: if it changes, its holder lives; if it
+does not change for its whole duration, by the watcher's clock, it may be taken over. The log fences off a holder that
+was only paused (`cdc.state.remote.writer`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cdc.state.remote.bucket import Bucket
 NAME = "lock"
 FORMAT = 1
 _LOOKS = 3
-"""How often a lease is put again, and looked at by who waits, while it lasts."""
+"""How often a lease is renewed, and checked by a waiting run, within its duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The content of the lease object. `place` names the working copy: a run finds its own machine's dead one by it."""
+    """The content of the lease object. `place` identifies the working copy, and so a dead run of the same machine."""
 
     owner: str
     place: str
@@ -37,7 +37,7 @@ class Holder:
 
     @property
     def description(self) -> str:
-        """The holder, for messages."""
+        """A description of the holder, for messages."""
         return f"the run on {self.host}, process {self.pid}"
 
     def to_bytes(self) -> bytes:
@@ -63,19 +63,19 @@ def of_this_process(owner: str, place: str, ttl_s: float) -> Holder:
 class Lease:
     """The lease of one run. Driver; `beat` and `release` by one thread at a time.
 
-    `bucket` is patient, `once` asks once: a late sign of life is given again. `retry` waits for another's end.
+    `bucket` retries requests, `once` does not: a renewal that fails is repeated by the next beat.
     """
 
     def __init__(self, bucket: Bucket, once: Bucket, mine: Holder, retry: RetryPolicy) -> None:
         self._patient, self._bucket, self._mine, self._retry = bucket, once, mine, retry
         self._clock, self._tag = retry.clock, ""
         self.renewed_s = 0.0
-        """When the lease was last known to be ours, by `clock`: before the question was sent."""
+        """When the last successful request to renew the lease was sent, by `clock`."""
 
     def acquire(self) -> None:
-        """Take the lease, once its holder is through with it or has not shown up for as long as the lease lasts.
+        """Take the lease once its holder has released it, or has not renewed it for its whole duration.
 
-        Raises StateError that names the holder when one lives.
+        Raises StateError with the holder if that is alive.
         """
         bucket, data = self._patient, self._mine.to_bytes()
         while True:
@@ -88,7 +88,7 @@ class Lease:
                 return
 
     def beat(self) -> bool:
-        """Show that the run lives; False when another one has the lease. Raises StateUnavailable when nobody knows."""
+        """Renew the lease; False if another run has it. Raises StateUnavailable if the outcome is unknown."""
         sent_s, self._mine = self._clock(), replace(self._mine, beat=self._mine.beat + 1)
         tag = self._bucket.put_if_match(NAME, self._mine.to_bytes(), self._tag)
         if tag is not None:
@@ -99,20 +99,20 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Let the next run begin at once. No effect when another one has the lease. Raises StateUnavailable."""
+        """Release the lease. No effect if another run has it. Raises StateUnavailable."""
         self._bucket.put_if_match(NAME, replace(self._mine, released=True).to_bytes(), self._tag)
 
     @property
     def lost_s(self) -> float:
-        """When somebody else may take it, by `clock`."""
+        """When another run may take the lease, by `clock`."""
         return self.renewed_s + self._mine.ttl_s
 
     def holder(self) -> Holder | None:
-        """The present holder; None when there is none."""
+        """The current holder; None if there is none."""
         return holder(self._bucket)
 
     def _is_mine(self) -> bool:
-        """Whether the object is ours, also after a put whose answer was lost; its version counts from then on."""
+        """Whether this run has the lease, also after a put whose response was lost; remembers its version."""
         found = self._bucket.get_tagged(NAME)
         if found is None or Holder.from_bytes(found[0], self._where).owner != self._mine.owner:
             return False
@@ -120,10 +120,10 @@ class Lease:
         return True
 
     def _await_end(self, holder: Holder, tag: str) -> None:
-        """Return when the lease may be taken. Raises StateError when its holder shows up."""
+        """Return when the lease may be taken. Raises StateError if its holder is alive."""
         if holder.released or (holder.place and holder.place == self._mine.place):
             return  # the folder's own lock says that the run which had it here has ended
-        # Looks are counted, not the clock: that goes on while this machine sleeps, and the holder's with it.
+        # Checks are counted instead of seconds: the clock goes on while this machine and the holder's are suspended.
         for _ in range(2 * _LOOKS):
             if not self._retry.wait(holder.ttl_s / _LOOKS / 2):
                 raise in_use(self._patient.url, holder)
@@ -137,13 +137,13 @@ class Lease:
 
 
 def holder(bucket: Bucket) -> Holder | None:
-    """The holder of the lease of a URL, also one that has been silent since; None for none. Raises StateError."""
+    """The holder of the lease of a URL, alive or not; None if it is released. Raises StateError."""
     data = bucket.get(NAME)
     found = None if data is None else Holder.from_bytes(data, f"{bucket.url}/{NAME}")
     return None if found is None or found.released else found
 
 
 def in_use(url: str, holder: Holder | None) -> StateError:
-    """The error for a second run."""
+    """The error for a state that another run uses."""
     who = "another run" if holder is None else holder.description
     return StateError(f"{who} is using this state", where=url, hint="stop that run, or choose another --state-dir")

@@ -1,4 +1,4 @@
-"""From the store into an empty folder: the newest base, and the steps after it in order."""
+"""Restores a state from the store into an empty folder: the newest base, and the steps after it in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAMAGED = "restore the objects below --state-dir from a copy, or start over wit
 
 @dataclass(slots=True)
 class Restored:
-    """The content of the store: the last step, -1 for none; the steps that opened the log after an unclean end."""
+    """The state of the log: its last step (-1 for none), and opening steps of runs after an unclean end."""
 
     last: int = -1
     closed: bool = True
@@ -29,7 +29,7 @@ class Restored:
     size: int = 0
 
     def apply(self, entry: Entry) -> None:
-        """This step comes next."""
+        """Apply the next step."""
         if entry.kind == OPEN and not self.closed:
             self.openings.append(entry.number)
         self.closed = entry.kind == CLOSE
@@ -37,7 +37,7 @@ class Restored:
 
 
 def restore(bucket: Bucket, folder: Path) -> Restored:
-    """Carry out all steps in an empty folder. Raises StateError when some are missing or damaged."""
+    """Apply all steps to an empty folder. Raises StateError if some are missing or damaged."""
     for _ in range(_LOOKS):
         entries = _entries(bucket)
         if entries is not None:
@@ -56,7 +56,7 @@ def restore(bucket: Bucket, folder: Path) -> Restored:
 
 
 def restore_bulk(bucket: Bucket, folder: Path) -> None:
-    """Download staged rows; of files with one name that of the latest run counts. Raises StateError."""
+    """Download staged rows; of files with the same name, that of the latest run. Raises StateError."""
     newest: dict[str, str] = {}
     for name in bucket.names(BULK):
         newest[name.split("/", 2)[2]] = name
@@ -70,13 +70,13 @@ def restore_bulk(bucket: Bucket, folder: Path) -> None:
 
 
 def extend(folder: Path, found: Restored, entry: Entry) -> None:
-    """Take in a step that came after `restore`."""
+    """Apply a step that was written after `restore`."""
     _carry_out(entry, folder)
     found.apply(entry)
 
 
 def _entries(bucket: Bucket) -> Sequence[Entry] | None:
-    """The newest base and what comes after it; None when somebody was tidying up just now."""
+    """The newest base and the steps after it; None if a compaction ran meanwhile."""
     bases = bucket.names(BASE)
     first = int(bases[-1].rpartition("/")[2]) + 1 if bases else 0
     wanted = [name for name in bucket.names("log") if int(name.rpartition("/")[2]) >= first]

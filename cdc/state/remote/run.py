@@ -1,4 +1,4 @@
-"""A run's hold on a state in an object store: lease, working copy, log, from its beginning to its end. Driver."""
+"""A run's use of a state in an object store: lease, working copy and log, from start to end. Driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cdc.state.remote.writer import FOLDER, StateWriter, WorkingCopy, entry_name
 log = logging.getLogger(__name__)
 
 TTL_S = 15.0
-"""How long a lease lasts without a sign of life; three are given meanwhile."""
+"""Seconds until a lease expires without renewal; it is renewed three times meanwhile."""
 STATUS = "status.json"
 _PLACE, _URL = "place", "url"
 _GOES = frozenset({FOLDER, ".bulk", "control"})
@@ -36,10 +36,10 @@ _GOES = frozenset({FOLDER, ".bulk", "control"})
 def hold_working_copy(
     url: str, copy: Path, retry: RetryPolicy, *, ttl_s: float = TTL_S, starting: Callable[[str], None] = log.info
 ) -> Iterator[None]:
-    """While the block runs, `copy` is the working copy of `url`, and no other run has it.
+    """Context manager: within the block `copy` is the working copy of `url`, and no other run has the lease.
 
-    The caller has locked the folder (`cdc.job.lock`). What the folder holds of an earlier run is thrown away, at the
-    end everything is. Raises StateError: the lease is another's, what is in the store is damaged, the store is away.
+    The caller has locked the folder (`cdc.job.lock`). Its content is removed before and after. Raises StateError if
+    another run has the lease, the stored state is damaged, or the store cannot be reached.
     """
     run = _RemoteRun(url, copy, retry, ttl_s)
     run.begin(starting)
@@ -68,7 +68,7 @@ class _RemoteRun:
         mine = of_this_process(self._owner, self._place(), self._ttl_s)
         other = holder(self._bucket)
         if other is not None and other.place != mine.place:
-            starting(f"{other.description} has the state or had it: watching for {other.ttl_s:g} s whether it lives")
+            starting(f"{other.description} has or had the lease: waiting {other.ttl_s:g} s to see whether it is alive")
         self._lease = Lease(self._bucket, self._once, mine, self._retry)
         self._lease.acquire()
         note_lease_until(self._copy, self._lease.lost_s)
@@ -88,7 +88,7 @@ class _RemoteRun:
         self._tidying = _start_thread("state-base", lambda: self._tidy_up(writer))
 
     def end(self) -> None:
-        """Say that the run is over, where that can be said: the next one then begins at once."""
+        """Close the log and release the lease if possible, so that the next run can start at once."""
         self._ending.set()
         self._tidying.join()
         try:
@@ -120,7 +120,7 @@ class _RemoteRun:
             raise state_error(path, error, "read") from error
 
     def _open_step_log(self, who: str) -> WorkingCopy:
-        """The documents in the folder, and the run's first step in the log: who ran before can put nothing now."""
+        """Restore the documents into the folder and write the run's first step, which fences off earlier runs."""
         found = restore(self._bucket, self._copy)
         while not self._put_first(found, who):
             pass
@@ -145,7 +145,7 @@ class _RemoteRun:
         return False
 
     def _live(self) -> None:
-        """The thread that shows that the run lives: it does nothing else, as that may take longer than the lease."""
+        """The thread that renews the lease. It does nothing else, as other work may take longer than the lease."""
         while not self._ended.wait(self._ttl_s / 3):
             try:
                 if not self._lease.beat():
@@ -160,7 +160,7 @@ class _RemoteRun:
                 return
 
     def _tidy_up(self, writer: StateWriter) -> None:
-        """The thread that puts the status document and bases, which may be large, for as long as the lease is ours."""
+        """The thread that writes the status document and bases, while the run has the lease."""
         while not self._ending.wait(self._ttl_s / 3) and self._lost is None:
             try:
                 self._put_status()
@@ -191,7 +191,7 @@ class _RemoteRun:
         self._status = changed
 
     def _changed_s(self) -> float:
-        """When the status document was written last, 0 where there is none. Raises StateError."""
+        """When the status document was last written, 0 if there is none. Raises StateError."""
         try:
             return (self._copy / STATUS).stat().st_mtime
         except FileNotFoundError:
@@ -207,9 +207,9 @@ def _start_thread(name: str, work: Callable[[], None]) -> threading.Thread:
 
 
 def note_url(copy: Path, url: str) -> None:
-    """A folder is, or will be, the working copy of a URL: who is given its path finds the state there.
+    """Mark a folder as the working copy of a URL, so that the state can be found by its path.
 
-    Raises StateError for a folder that has a state of its own, or is for another URL.
+    Raises StateError for a folder with a state of its own, or of another URL.
     """
     known = url_of(copy)
     if known == url:
@@ -222,7 +222,7 @@ def note_url(copy: Path, url: str) -> None:
 
 
 def url_of(copy: Path) -> str:
-    """The URL of a folder that is for working copies of one; empty for others. Raises StateError."""
+    """The URL of which a folder is the working copy; empty for other folders. Raises StateError."""
     path = copy / FOLDER / _URL
     try:
         return path.read_text(encoding="utf-8")
@@ -233,7 +233,7 @@ def url_of(copy: Path) -> str:
 
 
 def clean(copy: Path) -> None:
-    """Remove what a working copy has of the state. Raises StateError."""
+    """Remove the content of a working copy. Raises StateError."""
     try:
         create_folder(copy / FOLDER)
         for path in copy.iterdir():

@@ -1,4 +1,4 @@
-"""The documents of a working copy: read there, written to the store first. Any process on the driver's machine."""
+"""The documents of a working copy: read locally, written to the object store first. Driver's machine, any process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RemoteStore(LocalStore):
     session: WorkingCopy
 
     def where(self, name: str = "") -> str:
-        """The URL, which is where a document counts."""
+        """The URL of a document."""
         return f"{self.session.url}/{self._name(name)}".removesuffix("/.")
 
     def within(self, folder: str) -> RemoteStore:
@@ -34,48 +34,48 @@ class RemoteStore(LocalStore):
         return RemoteStore(self.root / folder, self.copy, self.session)
 
     def read(self, name: str) -> bytes | None:
-        """A document of the working copy, as long as this run may go on."""
+        """A document of the working copy. Raises StateError if this run cannot continue."""
         self._writer.check()
         return LocalStore.read(self, name)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put one step."""
+        """Write a document as one step."""
         self._writer.write(DocumentChange(self._name(name), data))
 
     def write_later(self, name: str, data: bytes) -> None:
-        """Write into the working copy; it is in the store with the next step of this process."""
+        """Write to the working copy, and to the store with the next step of this process."""
         self._writer.later(DocumentChange(self._name(name), data))
 
     def remove(self, name: str) -> None:
-        """Remove it from the working copy; it is gone from the store with the next step of this process."""
+        """Remove from the working copy, and from the store with the next step of this process."""
         if (self.root / name).exists():
             self._writer.later(DocumentChange(self._name(name), None))
 
     def adopt(self, name: str) -> None:
-        """Take in a file that somebody else has written; it is in the store with the next step of this process."""
+        """Take in a file that another program has written, with the next step of this process."""
         self._writer.adopt(self._name(name))
 
     def forget(self, name: str) -> None:
-        """Remove it, with the next step of this process."""
+        """Remove a file, with the next step of this process."""
         self.remove(name)
 
     def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
-        """A log whose lines are put as steps."""
+        """A log whose lines are written as steps."""
         return RemoteLog(self, name, what, header)
 
     def bulk(self, folder: str) -> Path:
-        """A folder of the working copy; what is to last is put with `keep`."""
+        """A folder of the working copy; files become durable by `keep`."""
         return self.copy / ".bulk" / self.root.relative_to(self.copy) / folder
 
     def keep(self, path: Path) -> None:
-        """Put a file of bulk data, under a name of this run's own. Raises StateError."""
+        """Upload a file of bulk data, under a name unique to this run. Raises StateError."""
         relative = path.relative_to(self.copy / ".bulk").as_posix()
         writer = self._writer
         writer.check()
         writer.bucket.put(f"{BULK}/{self.session.number:012}/{relative}", path)
 
     def drop(self, folder: Path) -> None:
-        """Remove a folder of bulk data, here and in the store, unless a later run has put it there."""
+        """Remove a folder of bulk data here and in the store, except files of later runs."""
         shutil.rmtree(folder, ignore_errors=True)
         relative = folder.relative_to(self.copy / ".bulk").as_posix()
         bucket, found = self._writer.bucket, []
@@ -86,16 +86,16 @@ class RemoteStore(LocalStore):
         bucket.delete(found)
 
     def check(self) -> None:
-        """Raise StateError when this run can write nothing any more."""
+        """Raise StateError if this run cannot write any more."""
         self._writer.check()
 
     def check_lease(self) -> None:
-        """Raise StateUnavailable when the lease was not renewed in time. Driver."""
+        """Raise StateUnavailable if the lease was not renewed in time. Driver."""
         self._writer.check()
         check_lease(self.copy)
 
     def change(self, name: str, data: bytes, offset: int | None = None) -> None:
-        """Put a document, or write after a byte of it. For `RemoteLog`."""
+        """Write a document, or write at an offset of it. For `RemoteLog`."""
         self._writer.write(DocumentChange(self._name(name), data, offset))
 
     @property
@@ -108,17 +108,17 @@ class RemoteStore(LocalStore):
 
 @cache
 def _writer(copy: Path, session: WorkingCopy, process: int) -> StateWriter:
-    """One for each process, as it holds what waits for the next step."""
+    """The writer of this process, which holds its pending changes."""
     return StateWriter(copy, session)
 
 
 def writer_of(store: RemoteStore) -> StateWriter:
-    """The writer that puts the steps of a store in this process."""
+    """The writer of a store in this process."""
     return _writer(store.copy, store.session, os.getpid())
 
 
 class RemoteLog(AppendLog):
-    """A log of a working copy: each append is a step of its own."""
+    """A log of a working copy: each append is one step."""
 
     def __init__(self, store: RemoteStore, name: str, what: str, header: Mapping[str, Any] | None) -> None:
         super().__init__(store.root / name, what, header)
@@ -128,7 +128,7 @@ class RemoteLog(AppendLog):
         return {**super().__getstate__(), "_store": self._store, "_name": self._name}
 
     def items(self, first: int = 0, last: int | None = None) -> Sequence[dict[str, Any]]:
-        """Entries, as `AppendLog.items` has them. Raises StateError, also when this run can write nothing any more."""
+        """Entries, as `AppendLog.items`. Raises StateError, also if this run cannot write any more."""
         self._store.check()
         return super().items(first, last)
 
@@ -138,7 +138,7 @@ class RemoteLog(AppendLog):
     def _replace_file(self, data: bytes) -> None:
         if self.path.exists():
             self._store.write(self._name, data)
-        else:  # the header, which means nothing without the line that comes next
+        else:  # the header, which is only needed together with the next line
             self._store.write_later(self._name, data)
 
 

@@ -37,9 +37,9 @@ _SPARE = "fine"
 
 @dataclass(frozen=True, slots=True)
 class WorkingCopy:
-    """One run with a working copy. `number` is that of the step that opened the log, and orders runs.
+    """A run with a working copy. `number` is that of the step with which it opened the log; it orders runs.
 
-    `timeout_s` is how long something is tried; `ttl_s` how long the lease lasts without a sign of life.
+    `timeout_s` is how long requests are retried; `ttl_s` the duration of the lease.
     """
 
     url: str
@@ -49,7 +49,7 @@ class WorkingCopy:
     ttl_s: float = 15.0
 
     def begin(self, copy: Path) -> None:
-        """Make a folder, which has the documents already, its working copy. Raises StateError."""
+        """Turn a folder with the restored documents into the working copy. Raises StateError."""
         folder = copy / FOLDER
         write_file(folder / _NEXT, json.dumps({"number": self.number + 1, "bytes": 0}).encode())
         write_file(folder / _SPARE, b"")
@@ -57,7 +57,7 @@ class WorkingCopy:
 
     @classmethod
     def of(cls, copy: Path) -> WorkingCopy | None:
-        """Whose working copy a folder is; None when it is none, or cannot be used at all. Raises StateError."""
+        """The run whose working copy a folder is; None if it is none, or cannot be accessed. Raises StateError."""
         path = copy / FOLDER / SESSION
         try:
             return cls(**json.loads(path.read_bytes()))
@@ -69,13 +69,13 @@ class WorkingCopy:
             raise StateError(f"cannot be read: {error}", where=str(path), hint="remove it, and start again") from error
 
     def retry(self, copy: Path) -> RetryPolicy:
-        """How long the store is waited for; not once the run is asked to stop."""
+        """The retry policy for the store; retries end when a stop is requested."""
         stop = copy / "control" / "stop"
         return RetryPolicy(self.timeout_s, stopping=stop.exists)
 
 
 class StateWriter:
-    """Puts steps. One object for each working copy and process; threads share it."""
+    """Writes steps to the log. One object per working copy and process; threads share it."""
 
     def __init__(self, copy: Path, session: WorkingCopy) -> None:
         self.copy, self.session = copy, session
@@ -85,15 +85,15 @@ class StateWriter:
         self._later_lock = threading.Lock()
 
     def write(self, *changes: DocumentChange) -> None:
-        """Put changes as one step, with those that wait in this process. In the store when it returns.
+        """Write changes as one step, together with those pending in this process. Durable when this returns.
 
-        Raises StateError; it may be there or not then, and the run is over.
+        After a StateError the step may be in the log or not, and the run cannot continue.
         """
         with self._locked() as file:
             self._put_step(file, WRITE, changes)
 
     def later(self, change: DocumentChange) -> None:
-        """Carry a change out on the working copy now; it is in the store with this process's next step."""
+        """Apply a change to the working copy now, and to the store with this process's next step."""
         self.check()
         try:
             change.carry_out(self.copy)
@@ -102,29 +102,29 @@ class StateWriter:
         self.adopt(change.name)
 
     def adopt(self, name: str) -> None:
-        """With this process's next step the store has the document as it is in the working copy then, or no such."""
+        """Write a document of the working copy, or its removal, to the store with this process's next step."""
         with self._later_lock:
             self._later.add(name)
 
     def close(self, kind: str) -> None:
-        """Put the last step of the run, with what waits in this process. Raises StateError."""
+        """Write the last step of the run, with the pending changes of this process. Raises StateError."""
         with self._locked() as file:
             self._put_step(file, kind, ())
 
     @contextlib.contextmanager
     def still(self) -> Iterator[tuple[int, int]]:
-        """While the block runs nobody puts a step: the number of the next one, and the bytes since the last base."""
+        """Context manager: no step is written within the block. Yields the next number and the bytes since the base."""
         with self._locked() as file:
             yield self._read_position(file)
 
     def note_base(self) -> None:
-        """The steps so far are in a base."""
+        """Note that the steps so far are in a base."""
         with self._locked() as file:
             number, _ = self._read_position(file)
             self._note(file, number, 0)
 
     def check(self) -> None:
-        """Raise StateError when this run can put nothing any more. Cheap."""
+        """Raise StateError if this run cannot write any more. Cheap."""
         try:
             text = (self._folder / _FAILED).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -135,8 +135,8 @@ class StateWriter:
         raise from_json(text) if text else StateError("a step could not be put in the store", where=self.session.url)
 
     def fail(self, error: CdcError) -> None:
-        """From now on everything is refused with this error, in all processes of the run."""
-        with contextlib.suppress(FileNotFoundError):  # another process has said why
+        """Fail all further writes with this error, in all processes of the run."""
+        with contextlib.suppress(FileNotFoundError):  # another process has stored its error
             with contextlib.suppress(OSError), open(self._folder / _SPARE, "r+", encoding="utf-8") as file:
                 file.write(error.to_json())
             os.rename(self._folder / _SPARE, self._folder / _FAILED)
@@ -161,11 +161,11 @@ class StateWriter:
                 kind, self.session.owner, number, secrets.token_hex(8), (*waited, *changes), {"waited": len(waited)}
             )
             while (before := put_entry(self.bucket, entry)) is not None:
-                # of a process of this run that ended between its put and its note
+                # written by a process of this run that ended before it could note the number
                 size = self._apply_step(file, before, size)
                 entry = replace(entry, number=before.number + 1)
             self._apply_step(file, entry, size)
-        except BaseException as error:  # whether the step is there is not known: nobody may go by what is in the copy
+        except BaseException as error:  # unknown whether the step is stored: the working copy must not be used any more
             self.fail(_as_cdc_error(error, self.copy))
             raise
 
@@ -176,7 +176,7 @@ class StateWriter:
             return DocumentChange(name, None)
 
     def _apply_step(self, file: IO[str], entry: Entry, size: int) -> int:
-        """The step is in the store: the working copy follows, where it has not gone ahead. The bytes since the base."""
+        """Apply a stored step to the working copy, except changes applied already; return the bytes since the base."""
         for change in entry.changes[entry.notes["waited"] :]:
             change.carry_out(self.copy)
         size += len(entry.to_bytes())
@@ -204,21 +204,21 @@ def _as_cdc_error(error: BaseException, copy: Path) -> CdcError:
 
 
 def entry_name(number: int) -> str:
-    """The object of a step."""
+    """The name of the object of a step."""
     return f"log/{number:012}"
 
 
 def put_entry(bucket: Bucket, entry: Entry) -> Entry | None:
-    """Put a step at its number; None when it is there, else the step of the same run that is there instead.
+    """Write a step at its number; return None on success, else the step of the same run that has this number.
 
-    Raises StateError when it is another run's.
+    Raises StateError if the number is taken by another run.
     """
     name, data = entry_name(entry.number), entry.to_bytes()
     if bucket.put_new(name, data):
         return None
     there = bucket.get(name)
     if there == data:
-        return None  # of a try whose answer was lost
+        return None  # written by a request whose response was lost
     found = None if there is None else Entry.from_bytes(there, f"{bucket.url}/{name}")
     if found is not None and found.owner == entry.owner:
         return found
@@ -226,6 +226,6 @@ def put_entry(bucket: Bucket, entry: Entry) -> Entry | None:
 
 
 def taken_over_error(url: str, who: str) -> StateError:
-    """The error for a run that was paused for longer than its lease. `who` may be empty."""
-    hint = "this run has not answered for longer than its lease; the other one goes on"
+    """The error of a run that was paused for longer than its lease. `who` may be empty."""
+    hint = "this run did not renew its lease in time; the other run continues"
     return StateError(f"the state was taken over by {who or 'another run'}", where=url, hint=hint)

@@ -1,9 +1,9 @@
-"""The state as executors on other machines have it: they ask the driver, and need no disk that both see.
+"""Serves the state to executors on other machines through the driver, so that no shared disk is needed.
 
-    driver      `StateServer`: a port on the address that Spark's executors know, one for each run
-    executors   `ServedStore`: the `Store` of source and sink; asks for documents and for what is new in a log, hands
-                over files of staged rows, which are synced on the driver (and in the object store) before it answers
+    driver      `StateServer`: one port per run, on the address that Spark's executors know
+    executors   `ServedStore`: the `Store` of source and sink; requests documents and new entries of logs, and uploads
+                files of staged rows, which are synced on the driver (and in the object store) before the response
 
-Who may ask is said by a token, and the driver by its certificate, made for one run; both travel with the tasks. What is
-asked may be asked twice: a connection that breaks is recreated.
+Executors authenticate with a token, the driver with a certificate; both are created per run and sent with the tasks.
+Requests are repeatable: a broken connection is opened again.
 """

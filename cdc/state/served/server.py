@@ -1,4 +1,4 @@
-"""Answers executors that ask for the state of a run. Driver; threads of its process."""
+"""Serves the state of a run to its executors. Driver; threads of its process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _GREETING_S = 20.0
 _HELLO = 512
 _STRANGERS = 512
-"""So many connections at a time may have not said yet whose they are."""
+"""The most unauthenticated connections at a time."""
 _AGAIN_S = 0.2
 _TRIED_PORTS = 32
 _SPARE = ".tmp"
@@ -65,17 +65,19 @@ class StateServer:
         }  # fmt: skip
 
     def start(self) -> Door:
-        """Answer from now on."""
+        """Start serving."""
         self._begin(self._accept, "state-server")
         return self.door
 
     def close(self) -> None:
-        """Answer nobody any more; what is being written for one is written when this returns, or fails, as the next run
-        may begin then. A disk that hangs is waited for ten seconds."""
+        """Stop serving. Writes in progress have ended when this returns, as the next run may start then.
+
+        Waits at most ten seconds, for a disk that hangs.
+        """
         with self._lock:
             self._closed.set()
             connections, threads = [self._listening, *self._open], list(self._threads)
-        for connection in connections:  # who serves it closes it
+        for connection in connections:  # its thread closes it
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         deadline = time.monotonic() + _ENDS_S
@@ -87,7 +89,7 @@ class StateServer:
             log.warning("%d requests of executors are still being answered: does the disk hang?", left)
 
     def _begin(self, work: Callable[..., None], name: str, *arguments: Any) -> None:
-        """A thread that `close` waits for. Raises RuntimeError."""
+        """Start a thread that `close` waits for. Raises RuntimeError."""
 
         def run() -> None:
             try:
@@ -104,7 +106,7 @@ class StateServer:
             self._threads.add(thread)
 
     def _accept(self) -> None:
-        """Goes on also without a file or a thread for one more: there may be one in a moment."""
+        """Accept connections; continue without a free file descriptor or thread, as one may become free."""
         while not self._closed.is_set():
             try:
                 connection, _ = self._listening.accept()
@@ -114,7 +116,7 @@ class StateServer:
                     log.warning("an executor's connection was not accepted: %s", error)
 
     def _let_in(self, connection: socket.socket) -> None:
-        """A thread for a connection. Raises RuntimeError."""
+        """Start a thread for a connection. Raises RuntimeError."""
         with contextlib.ExitStack() as stack:
             stack.callback(connection.close)
             if not self._strangers.acquire(blocking=False):
@@ -124,7 +126,7 @@ class StateServer:
             stack.pop_all()
 
     def _serve(self, connection: socket.socket) -> None:
-        """One executor's connection until it ends, which it may at any moment."""
+        """Serve one executor's connection until it ends, which may happen at any moment."""
         try:
             wrapped = self._authenticate(connection)
             if wrapped is None:
@@ -139,7 +141,7 @@ class StateServer:
 
     @contextlib.contextmanager
     def _track_connection(self, connection: socket.socket) -> Iterator[None]:
-        """While the block runs, `close` ends the connection. Raises _Broken once it was called."""
+        """Context manager: `close` ends the connection within the block. Raises _Broken if it was called already."""
         with self._lock:
             if self._closed.is_set():
                 raise _Broken("the run has ended")
@@ -188,7 +190,7 @@ class StateServer:
             return {"error": error.to_json()}, b""
 
     def _keep(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
-        """A file of staged rows: synced, and kept by the store, before the answer. The same one may come twice."""
+        """Receive a file of staged rows, which is synced and durable before the response. Repeatable."""
         left = _incoming(file, size)
         try:
             store = self._store(fields)
@@ -220,7 +222,7 @@ class StateServer:
         return {"names": self._store(fields).names()}, b""
 
     def _log(self, fields: Mapping[str, Any], _: bytes) -> Answer:
-        """The entries of a log after those that the executor has, all of them when the log was cut since."""
+        """The entries of a log that the executor does not have; all of them if the log was truncated since."""
         key = (fields["folder"], fields["name"])
         with self._lock:
             if key not in self._logs:
@@ -253,7 +255,7 @@ class StateServer:
 
 
 class _Broken(Exception):
-    """The connection has ended in the middle of a file: not to be taken for what the disk refuses."""
+    """The connection has ended in the middle of a file; distinct from errors of the disk."""
 
 
 def _incoming(file: IO[bytes], size: int) -> Iterator[bytes]:
@@ -265,7 +267,7 @@ def _incoming(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _checked(name: str) -> Path:
-    """A path below a folder. Raises StateError for one that leads elsewhere."""
+    """A path below a folder. Raises StateError for one that leads outside."""
     path = Path(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise StateError("names nothing of the state", where=name, hint="this is a defect: report it")
@@ -273,7 +275,7 @@ def _checked(name: str) -> Path:
 
 
 def _listening(bind: str, port: int) -> socket.socket:
-    """A socket at the first port that is free. Raises StateError."""
+    """A socket at the first free port. Raises StateError."""
     ports = range(port, min(port + _TRIED_PORTS, 65536)) if port else (0,)
     why: OSError | None = None
     for each in ports:

@@ -1,4 +1,4 @@
-"""The state as an executor has it. Executors; picklable, so it is made on the driver and travels with the tasks."""
+"""The state on an executor, served by the driver. Picklable: created on the driver and sent with the tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HINT = (
 
 
 class Line:
-    """This process's connection to the driver. Threads share it, one question at a time."""
+    """This process's connection to the driver. Threads share it, one request at a time."""
 
     def __init__(self, door: Door) -> None:
         self._door, self._lock = door, threading.Lock()
@@ -39,7 +39,7 @@ class Line:
     def request(
         self, op: str, fields: Mapping[str, Any], data: bytes | Path = b"", *, once: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """The answer to a question that may be asked twice. Raises what the driver answers, StateUnavailable."""
+        """Send a repeatable request and return the response. Raises the driver's error, StateUnavailable."""
         retry = RetryPolicy(0.0 if once else self._door.timeout_s, longest_pause_s=2.0)
         with self._lock:
             return retry.call(lambda: self._exchange({"op": op, **fields}, data), "the driver's state")
@@ -94,36 +94,36 @@ def _send_file(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -
 
 @lru_cache(maxsize=16)
 def _line(door: Door, process: int) -> Line:
-    """One for each process; the child of a fork has its own. Those of runs that ended are closed as they go."""
+    """The connection of this process; a forked child has its own. Connections of ended runs are closed."""
     return Line(door)
 
 
 @dataclass(frozen=True, slots=True)
 class ServedStore(Store):
-    """Asks the driver. `folder` is the part of the state that it is about, empty for all of it."""
+    """A store served by the driver. `folder` is the part of the state, empty for all of it."""
 
     door: Door
     folder: str = ""
 
     def where(self, name: str = "") -> str:
-        """The place on the driver, or in the object store."""
+        """The location on the driver, or in the object store."""
         return "/".join(filter(None, (self.door.where, self.folder, name)))
 
     def within(self, folder: str) -> ServedStore:
-        """The part below `folder`."""
+        """The part of the store below `folder`."""
         return ServedStore(self.door, f"{self.folder}/{folder}" if self.folder else folder)
 
     def read(self, name: str) -> bytes | None:
-        """A document, as it is now."""
+        """The current content of a document."""
         answer, data = self._request("read", name=name)
         return data if answer["there"] else None
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a document; on the driver's disk when it returns."""
+        """Write a document; it is on the driver's disk when this returns."""
         self._request("write", data, name=name, later=False)
 
     def write_later(self, name: str, data: bytes) -> None:
-        """Put a document that a restart can do without."""
+        """Write a document that a restart does not need."""
         self._request("write", data, name=name, later=True)
 
     def remove(self, name: str) -> None:
@@ -135,11 +135,11 @@ class ServedStore(Store):
         return list(self._request("names")[0]["names"])
 
     def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
-        """A log that is read here, and written on the driver."""
+        """A log that is read here and written on the driver."""
         return ServedLog(self, name, what, header)
 
     def bulk(self, folder: str) -> Path:
-        """A folder of this machine, where Spark has its own files of the moment: `keep` hands over what is there."""
+        """A local folder among Spark's temporary files; `keep` uploads files from it."""
         places = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
         return Path(places) / f"cdc-{self.door.port}-{os.getpid()}" / self.folder / folder
 
@@ -155,11 +155,11 @@ class ServedStore(Store):
                 shutil.rmtree(other, ignore_errors=True)
 
     def note(self, path: Path, data: bytes) -> None:
-        """Add lines to a file of the driver's."""
+        """Append lines to a file on the driver."""
         self._request("note", data, path=path.relative_to(self.bulk("")).as_posix())
 
     def check(self) -> None:
-        """Raise StateUnavailable when the driver cannot be reached."""
+        """Raise StateUnavailable if the driver cannot be reached."""
         self._request("stopping")
 
     def _request(self, op: str, data: bytes | Path = b"", **fields: Any) -> tuple[dict[str, Any], bytes]:
@@ -167,7 +167,7 @@ class ServedStore(Store):
 
 
 class ServedLog(AppendLog):
-    """Reads on from where it was."""
+    """A log read incrementally from the driver."""
 
     def __init__(self, store: ServedStore, name: str, what: str, header: Mapping[str, Any] | None) -> None:
         super().__init__(Path(store.where(name)), what, header)
@@ -178,11 +178,11 @@ class ServedLog(AppendLog):
         return {**super().__getstate__(), **more}
 
     def append(self, *items: Mapping[str, Any]) -> int:
-        """Not here: a question may be asked twice, and lines would be there twice. Raises StateError."""
+        """Raise StateError: requests are repeatable, and a repeated append would double lines."""
         raise self._only_driver()
 
     def truncate(self, count: int) -> None:
-        """Not here. Raises StateError."""
+        """Raise StateError: only the driver truncates logs."""
         raise self._only_driver()
 
     def _only_driver(self) -> StateError:
@@ -200,7 +200,7 @@ class ServedLog(AppendLog):
 
 
 class ServedStop:
-    """The request to stop a run, for its tasks. Asks the driver a few times a second at most. Picklable."""
+    """The stop request of a run, for its tasks. Queries the driver a few times a second at most. Picklable."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -210,7 +210,7 @@ class ServedStop:
         return ServedStop, (self._door,)
 
     def exists(self) -> bool:
-        """True when the driver is gone, too: nobody wants the rows of this task then."""
+        """Whether a stop is requested; also true if the driver is gone, as the task's rows are of no use then."""
         now = time.monotonic()
         if not self._stopping and now - self._looked_s >= _LOOK_S:
             self._looked_s = now

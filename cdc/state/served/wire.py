@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import IO, Any
 
 _HEAD = struct.Struct("!IQ")
-"""How long the object is, and how long the bytes after it are."""
+"""The lengths of the object and of the bytes after it."""
 _LONGEST = 64 << 20
-"""Of an object; a longer one is not ours."""
+"""The most bytes of an object; a longer one is not a valid message."""
 _QUIET_S, _PROBES = 30, 4
 PIECE, BUFFER = 1 << 20, 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The address of one run's driver, and the proofs of both sides. Holds a secret; travels with tasks.
+    """The address of one run's driver, and the credentials of both sides. Contains a secret; sent with the tasks.
 
     `where` is the place of the state for messages, `timeout_s` how long the driver is tried: an
     executor whose driver is gone is ended by Spark soon.
@@ -41,20 +41,20 @@ class Door:
 
 
 def send(file: IO[bytes], fields: Mapping[str, Any], data: bytes = b"") -> None:
-    """One message. Raises OSError."""
+    """Send one message. Raises OSError."""
     begin(file, fields, len(data))
     file.write(data)
     file.flush()
 
 
 def begin(file: IO[bytes], fields: Mapping[str, Any], size: int) -> None:
-    """The object of a message that has so many bytes after it, which the caller writes. Raises OSError."""
+    """Send the object of a message followed by this many bytes, which the caller writes. Raises OSError."""
     text = json.dumps(fields).encode()
     file.write(_HEAD.pack(len(text), size) + text)
 
 
 def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
-    """The object of the next message, and how many bytes are after it; None when the other side has closed.
+    """The object of the next message, and the number of bytes after it; None if the other side has closed.
 
     Raises OSError.
     """
@@ -73,7 +73,7 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
 
 
 def exactly(file: IO[bytes], size: int) -> bytes:
-    """The next `size` bytes. Raises OSError when the other side ends before."""
+    """The next `size` bytes. Raises OSError if the other side closes before."""
     data = file.read(size)
     if len(data) < size:
         raise ConnectionError("the connection has ended in the middle of a message")
@@ -81,7 +81,7 @@ def exactly(file: IO[bytes], size: int) -> bytes:
 
 
 def pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """The next `size` bytes, in pieces of a megabyte at most. Raises OSError when the other side ends before."""
+    """The next `size` bytes, in pieces of at most a megabyte. Raises OSError if the other side closes before."""
     while size:
         piece = exactly(file, min(size, PIECE))
         size -= len(piece)
@@ -89,7 +89,7 @@ def pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def enable_keepalive(connection: socket.socket) -> None:
-    """Let the system find out when the other machine is gone: answers may take long, and nobody waits with a limit."""
+    """Enable TCP keep-alive to detect a dead machine: responses may take long, and there is no timeout."""
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -99,7 +99,7 @@ def enable_keepalive(connection: socket.socket) -> None:
 
 
 def new_certificate(folder: Path) -> tuple[ssl.SSLContext, str]:
-    """A key of this process alone: what the driver answers with, and the certificate by which executors know it.
+    """A private key of this process only, and the certificate with which executors authenticate the driver.
 
     The key is in a file of `folder` for a moment, as Python's TLS takes it from nowhere else.
     """
@@ -141,7 +141,7 @@ def _private_file(folder: Path, data: bytes) -> Iterator[Path]:
 
 
 def trusting(certificate: str) -> ssl.SSLContext:
-    """The TLS context of an executor: it trusts whoever has the key of this certificate, under any host name."""
+    """The TLS context of an executor, which trusts only this certificate, under any host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(cadata=certificate)
