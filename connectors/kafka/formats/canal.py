@@ -72,6 +72,7 @@ class CanalFormat:
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """Read messages, as in `Format`."""
         reading = Reading()
+        reading.count_tombstones(messages)
         numbers = np.flatnonzero(messages.values.present)
         if not len(numbers):
             return reading

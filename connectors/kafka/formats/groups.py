@@ -171,6 +171,12 @@ class Reading:
         """Add to a counted remark."""
         self.counts[reason] = self.counts.get(reason, 0) + number
 
+    def count_tombstones(self, messages: Messages) -> None:
+        """Count keys without a value where nothing is deleted by them."""
+        found = int((messages.keys.present & ~messages.values.present).sum())
+        if found:
+            self.count(f"tombstones-left-out {messages.topic}", found)
+
 
 class Format(Protocol):
     """A way of writing changes as messages. Keeps what it learns about schemas between calls; not shared."""

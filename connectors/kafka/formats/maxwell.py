@@ -57,6 +57,7 @@ class MaxwellFormat:
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """Read messages, as in `Format`."""
         reading = Reading()
+        reading.count_tombstones(messages)
         numbers = np.flatnonzero(messages.values.present)
         if not len(numbers):
             return reading

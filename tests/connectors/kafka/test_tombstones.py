@@ -109,6 +109,22 @@ def test_one_in_a_topic_of_several_tables_is_counted(tmp_path: Path) -> None:
     assert follower.counts == {"tombstones-left-out topic": 1}
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"database": "s", "table": "t", "type": "insert", "ts": 1, "data": {"id": 1}},
+        {"database": "s", "table": "t", "type": "INSERT", "isDdl": False, "pkNames": ["id"], "data": [{"id": "1"}]},
+    ],
+    ids=["Maxwell", "Canal"],
+)
+def test_one_among_messages_of_others_is_counted(tmp_path: Path, value: dict[str, Any]) -> None:
+    log = TopicLog(topic=1)
+    log.write_keyed("topic", (b'{"database":"s","table":"t","pk.id":1}', json.dumps(value).encode()), (key(1), None))
+    follower = Follower(log, tmp_path)
+    assert len(rows(follower)) == 1
+    assert follower.counts == {"tombstones-left-out topic": 1}
+
+
 def test_one_without_a_key_or_of_other_columns_is_no_delete(tmp_path: Path) -> None:
     log = TopicLog(topic=1)
     log.write_keyed("topic", change("c", 1), (None, None), (b'{"other":1}', None), (b"7", None))
