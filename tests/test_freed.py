@@ -7,11 +7,11 @@ import sys
 
 KEEPS = """
 import gc
-from cdc.process.memory import keep_what_is_loaded
-keep_what_is_loaded()
+from cdc.process.memory import freeze_loaded_objects
+freeze_loaded_objects()
 loaded = gc.get_freeze_count()
 later = [[] for _ in range(1000)]
-keep_what_is_loaded()
+freeze_loaded_objects()
 print(loaded, gc.get_freeze_count(), len(gc.get_objects()))
 """
 

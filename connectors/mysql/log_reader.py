@@ -35,9 +35,9 @@ class LogReader:
         try:
             blocks = self._decoded(part, index, count, moved)
             if self.parts.given.cascades == "copy":
-                from connectors.mysql.snapshot.watched_parents import place_of, watch_parents
+                from connectors.mysql.snapshot.watched_parents import part_id, watch_parents
 
-                blocks = watch_parents(blocks, self.parts.context.store, place_of(part))
+                blocks = watch_parents(blocks, self.parts.context.store, part_id(part))
             yield from blocks
         except PositionLost as error:
             if self.parts.given.on_purged == "fail":

@@ -19,7 +19,7 @@ from connectors.mysql.snapshot.plan.requests import Requests
 REASON = "rows of a table that it refers to were deleted or changed, and this server does not log what follows"
 
 
-def place_of(part: LogRange) -> str:
+def part_id(part: LogRange) -> str:
     """Return a unique name for the start of a part of the log. Pure.
 
     It stays unique if files of another server or of a reset log have the same names.
@@ -27,10 +27,10 @@ def place_of(part: LogRange) -> str:
     return str(sequence_of(part.start.file, part.start.position, part.files_ahead))
 
 
-def watch_parents(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator[ChangeBlock]:
+def watch_parents(blocks: Iterator[ChangeBlock], store: Store, part: str) -> Iterator[ChangeBlock]:
     """Pass on the blocks of a part of the log; request tables whose rows they change unlogged, once per part. Executor.
 
-    `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a retry
+    `part` is the id of the part (`part_id`). Requests are on disk before the part's rows are prepared; a retry
     makes the same requests.
     """
     parents, requested, requests = read_targets(store), set[TableId](), Requests(store)
@@ -38,7 +38,7 @@ def watch_parents(blocks: Iterator[ChangeBlock], store: Store, place: str) -> It
         parent = parents.get(block.table)
         for child in sorted((set() if parent is None else changed_by(block, parent)) - requested):
             requested.add(child)
-            requests.add(child, f"{REQUEST}{short_name(child)}-{place}", REASON, limited=True)
+            requests.add(child, f"{REQUEST}{short_name(child)}-{part}", REASON, limited=True)
         yield block
 
 

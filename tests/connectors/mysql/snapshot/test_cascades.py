@@ -32,7 +32,7 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.cascade_targets import Parent, followed, parents_of, read_targets, write_targets
 from connectors.mysql.snapshot.cascades import Cascading, DueRequests
 from connectors.mysql.snapshot.plan.requests import Requests
-from connectors.mysql.snapshot.watched_parents import changed_by, place_of, watch_parents
+from connectors.mysql.snapshot.watched_parents import changed_by, part_id, watch_parents
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.parser import parse
 
@@ -243,7 +243,7 @@ def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_
     write_targets(store, parents_of(LINKS, [P, C].__contains__))
     for ahead in (0, 3):
         part = LogRange(at, LogPosition("binlog.000001", 900), 1, files_ahead=ahead)
-        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place_of(part)))
+        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, part_id(part)))
     assert len(Requests(store).names()) == 2
 
 
