@@ -73,6 +73,8 @@ def _same_rows(step: Step) -> bool:
 
 
 def _rekeyed(step: Step) -> bool:
+    if isinstance(step.event, on.SnapshotRequested):
+        return step.event.rekeyed
     if step.sink_schema is None or not isinstance(step.event, on.TableChanged):
         return False
     match step.change:

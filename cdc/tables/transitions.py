@@ -334,7 +334,13 @@ def _requests() -> dict[_Key, Cell]:
     request, pause, resume = on.SnapshotRequested, on.PauseRequested, on.ResumeRequested
     held = case("shared", notice="not paused")
     return {
-        **_cells((LI,), request, case("shadowed", to=RQ, do=("create shadow",)), case(to=RQ)),
+        **_cells(
+            (LI,),
+            request,
+            case("shadowed", to=RQ, do=("create shadow",)),
+            case("rekeyed", "keyed", "not merged", "not mirrors", to=SU, do=("remember rows",)),
+            case(to=RQ),
+        ),
         **_cells((SN, RQ, SU, SH, FR, OW, PA, RE, MI, AB, DE), request, STAYS),
         **_cells((SN, LI, RQ, SU, OW, RE), pause, held, case(to=PA, do=("remember rows",), notice="pause")),
         **_cells((SH, FR), pause, held, case(to=PA, do=("remember rows", "drop shadow"), notice="pause")),

@@ -118,20 +118,20 @@ def test_a_notice_says_that_rows_of_a_merged_table_keep_what_they_have(
 
 
 @pytest.mark.parametrize(
-    ("change", "state"),
+    ("event", "state"),
     [
-        (AlterColumnType(A, Column("id", DataType.parse("DOUBLE"))), TableState.SUSPENDED),
-        (AlterPrimaryKey(A, ("id", "note")), TableState.SUSPENDED),
-        (AlterColumnType(A, Column("note", DataType.parse("DOUBLE"))), TableState.REQUESTED),
+        (on.TableChanged(A, AlterColumnType(A, Column("id", DataType.parse("DOUBLE"))), UNSURE), TableState.SUSPENDED),
+        (on.TableChanged(A, AlterPrimaryKey(A, ("id", "note")), UNSURE), TableState.SUSPENDED),
+        (on.TableChanged(A, AlterColumnType(A, Column("note", DataType.parse("DATE"))), UNSURE), TableState.REQUESTED),
+        (on.SnapshotRequested(A, by_user=False, rekeyed=True), TableState.SUSPENDED),
+        (on.SnapshotRequested(A, by_user=False), TableState.REQUESTED),
     ],
 )
-def test_rows_whose_keys_got_other_values_are_not_written_over_the_old_ones(
-    change: SchemaChange, state: TableState
-) -> None:
+def test_rows_whose_keys_got_other_values_are_not_written_over_the_old_ones(event: on.Event, state: TableState) -> None:
     """With `lenient`, too, which keeps rows: each would be there under both keys."""
     before = Tables({A: WIDE}, {ONE: WIDE}, {(A, ONE): PairState(TableState.LIVE)})
     machine = Machine(Circumstances(to(("shop.a", ONE)), Policy(Behavior.LENIENT)), before)
-    machine.handle(on.TableChanged(A, change, UNSURE))
+    machine.handle(event)
     assert machine.tables.state((A, ONE)) is state
 
 
