@@ -21,6 +21,7 @@ from connectors.shared.servers.tls import is_tls_refusal, tls_reason
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
 _DENIED = frozenset({401, 403})
+_TOO_LARGE = 413
 _LONGEST_ANSWER = 2_000
 
 
@@ -98,19 +99,24 @@ class SearchClient:
         raise last or SinkUnavailable("no host is named", hint="name one in sink.hosts")
 
     def _parse_answer(self, host: str, status: int, data: bytes) -> Any:
-        try:
-            found = json.loads(data) if data else {}
-        except ValueError:
-            hint = "check sink.hosts: another program may listen there"
-            message = f"what answers is no Elasticsearch and no OpenSearch (HTTP {status})"
-            raise SinkError(message, where=host, hint=hint) from None
-        if 200 <= status < 300:
+        found = None
+        with suppress(ValueError):
+            found = json.loads(data)
+        if 200 <= status < 300 and found is not None:
             return found
         kind, reason = _reason(found)
         if status in _DENIED and kind not in ("cluster_block_exception", "index_closed_exception"):
             hint = "check sink.username, sink.password or sink.api-key, and the privileges of that user"
-            raise SinkError(f"access denied: {reason or kind} (HTTP {status})", where=host, hint=hint)
-        raise ErrorAnswer(status, kind, reason)
+            raise SinkError(
+                f"access denied: {reason or kind or 'no reason given'} (HTTP {status})", where=host, hint=hint
+            )
+        if found is not None or status == _TOO_LARGE:  # which proxies say in HTML
+            raise ErrorAnswer(status, kind, reason)
+        hint = "check sink.hosts: another program may listen there"
+        if status >= 500 or not data:
+            raise SinkUnavailable(f"an answer without JSON, as of a proxy (HTTP {status})", where=host, hint=hint)
+        message = f"what answers is no Elasticsearch and no OpenSearch (HTTP {status})"
+        raise SinkError(message, where=host, hint=hint)
 
 
 def _reason(found: Any) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.retry import RetryPolicy
 from cdc.schema import AlterColumnType, Column, DataType, TableId, TableSchema
 from connectors.elasticsearch.bulk import Sender
-from connectors.elasticsearch.client import Login, SearchClient
+from connectors.elasticsearch.client import ErrorAnswer, Login, SearchClient
 from connectors.elasticsearch.documents import DocumentTarget, document_ids, lines
 from connectors.elasticsearch.index import Index, index_of
 from connectors.elasticsearch.mapping import FieldRules, IndexNames, shard_suffix
@@ -113,6 +113,29 @@ def test_a_proxy_whose_server_is_away_is_passed_by_for_another_host_or_waited_fo
         assert SearchClient((away, there), Login()).request("GET", "/", wait=False) == {"found": 1}
         with pytest.raises(SinkUnavailable, match=f"HTTP {status}"):
             SearchClient((away,), Login()).request("GET", "/", wait=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "error"),
+    [
+        (200, b"", SinkUnavailable),  # no bulk request is in
+        (500, b"<html>", SinkUnavailable),
+        (413, b"<html>", ErrorAnswer),  # as of nginx: a smaller request may go through
+        (401, b"Unauthorized", SinkError),
+        (200, b"<html>", SinkError),
+        (404, b"", SinkUnavailable),
+    ],
+)
+def test_answers_without_json(status: int, text: bytes, error: type[Exception]) -> None:
+    class Proxy(QuietHandler):
+        def do_POST(self) -> None:
+            self.body()
+            self.send(status, text, "text/html")
+
+    with serving(Proxy) as host, pytest.raises(error) as raised:
+        SearchClient((host,), Login()).send("POST", "/_bulk", b"{}\n", "application/json", wait=False)
+    assert type(raised.value) is error
+    assert ("access denied" in str(raised.value)) == (status == 401)
 
 
 @pytest.mark.parametrize(
