@@ -50,7 +50,11 @@ _CREATE, _READ, _UPDATE, _DELETE, _TRUNCATE, _NOTE = b"crudtm"
 _NO_OP = "neither a change nor a note of Debezium: it has no `op` (rows without an envelope are value.format: json)"
 
 
-_NO_TABLE = "source.table is missing, which Debezium writes (but for MongoDB) and Flink's format of that name does not"
+_NO_TABLE = "source.table is missing, which Debezium writes and Flink's format of that name does not"
+_DOCUMENT = (
+    "a document of MongoDB has no columns (have `ExtractNewDocumentState` make rows, with "
+    "delete.tombstone.handling.mode: rewrite, and read them as value.format: json with primary-keys: {topic: [_id]})"
+)
 
 _CELLS = (
     "its values are {value, set}, as YugabyteDB and Cassandra write them: a column that a change leaves alone is NULL "
@@ -152,7 +156,8 @@ class DebeziumFormat:
         elif scan.cells("op").raw(place) == b"m":
             reading.count(f"logical-messages-left-out {topic}", 1)
         elif scan.cells("op").kinds[place] >= STRING:
-            reading.unreadable[number] = _NO_TABLE
+            document = b'"collection"' in scan.cells("source").raw(place)
+            reading.unreadable[number] = _DOCUMENT if document else _NO_TABLE
         elif scan.cells("status").kinds[place] < STRING and scan.cells("ts_ms").kinds[place] <= NULL:
             reading.unreadable[number] = _NO_OP
 

@@ -96,6 +96,17 @@ def test_columns_that_a_change_leaves_alone_are_not_read_as_null(
         rows(followed(tmp_path, ({"id": 1}, message)))
 
 
+def test_documents_are_refused_with_the_way_to_read_them(tmp_path: Path) -> None:
+    message = envelope("c", None, {})
+    del message["source"]["table"]
+    message["source"].update(connector="mongodb", collection="orders")
+    with pytest.raises(CorruptLog, match="a document of MongoDB has no columns"):
+        rows(followed(tmp_path / "raw", ({"id": "5"}, {**message, "after": '{"_id":5}'})))
+    records = [({"id": "5"}, {"_id": "5", "a": 1}), ({"id": "5"}, {"_id": "5", "__deleted": True})]
+    found = rows(followed(tmp_path / "rows", *records, **PLAIN, **{"primary-keys": {"topic": ["_id"]}}))
+    assert [kind for kind, _ in found] == ["+U", "-D"]
+
+
 def test_tables_of_two_databases_do_not_become_one(tmp_path: Path) -> None:
     """They have the same schema and name; the table of a message of PostgreSQL is named by these."""
     found = followed(tmp_path, ({"id": 1}, postgres({"id": 1}, "one")), ({"id": 1}, postgres({"id": 1}, "two")))
