@@ -1,1 +1,1 @@
-"""`cdc doctor`: what a pipeline needs of its servers and of this machine, looked at before it is missed"""
+"""`cdc doctor`: checks what a pipeline needs from its servers and this machine, before it runs"""

@@ -1,4 +1,4 @@
-"""`cdc doctor`: findings about a pipeline's source, sink and machine, one after the other."""
+"""`cdc doctor`: checks a pipeline's source, sink and machine, and returns findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A finding, and the part of the pipeline that it is about: `source`, `sink` or `machine`."""
+    """A finding about a part of the pipeline: `source`, `sink` or `machine`."""
 
     part: str
     finding: Finding
@@ -50,12 +50,12 @@ class Examined:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command when this is the worst finding."""
+        """The exit code of the command if this is the worst finding."""
         return _EXIT_CODES[self.part] if self.finding.level is Level.ERROR else 0
 
 
 def examine(spec: PipelineSpec, state_dir: Path | None) -> Iterator[Examined]:
-    """Look at everything; what fails is a finding, and the rest is looked at all the same. Changes nothing."""
+    """Run all checks; a failed check is a finding, and the others still run. Changes nothing."""
     from cdc.job.state_location import reading, state_root
 
     root, committed = state_root(state_dir, spec), None
@@ -85,7 +85,7 @@ def _state(spec: PipelineSpec, state: StateDir) -> Iterator[Finding]:
 
 
 def _committed(spec: PipelineSpec, state: StateDir) -> Offset | None:
-    """Where the pipeline is; None when it has not committed anything, or its state cannot be read."""
+    """The pipeline's position; None if nothing is committed, or the state cannot be read."""
     try:
         if state.pipeline(source=spec.source.type) is None:
             return None
@@ -124,7 +124,7 @@ def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
 
 
 def _unexpected(subject: str, failed: Exception) -> Finding:
-    """A server that answers what no connector expects, or a defect of the connector."""
+    """A finding for an unexpected error: an unexpected response of a server, or a defect of the connector."""
     message = f"its answers are not understood: {type(failed).__name__}: {str(failed)[:200]}"
     return error(
         subject, message, "check that the address is that of such a server; CDC_DEBUG=1 `cdc plan` has the trace"
@@ -136,7 +136,7 @@ def _failed(subject: str, failed: CdcError) -> Finding:
 
 
 def examine_machine(state_root: Path) -> Iterator[Finding]:
-    """Java, packages, the disk of the state directory."""
+    """Findings about Java, packages, and the disk of the state directory."""
     yield _java()
     yield _packages()
     yield from examine_folder("state directory", state_root)
@@ -152,7 +152,7 @@ def _java() -> Finding:
 
 
 def _packages() -> Finding:
-    """The packages that this program declares to need; a source tree that is not installed declares none."""
+    """The packages that this package requires; none for a source tree that is not installed."""
     try:
         declared = requires(_DISTRIBUTION) or []
     except PackageNotFoundError:

@@ -1,1 +1,1 @@
-"""`cdc init`: a pipeline file from what is found on a server"""
+"""`cdc init`: creates a pipeline file for a server"""

@@ -1,4 +1,4 @@
-"""`cdc init`: looks at a server and gives the text of a pipeline file for it."""
+"""`cdc init`: queries a server and generates the text of a pipeline file for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST = 2000
 
 
 def init_text(server: ServerUrl, password: str, sink: str, more: Mapping[str, str], output: Path | None) -> str:
-    """The file's text. Raises SpecError for a URL, an option or a sink that is not known, SourceError."""
+    """The text of the file. Raises SpecError for an unknown URL, option or sink; SourceError."""
     source, options = _source_of(server.scheme)
     try:
         sink_options = registry.options("sink", sink)
@@ -44,7 +44,7 @@ def init_text(server: ServerUrl, password: str, sink: str, more: Mapping[str, st
 
 
 def _source_of(scheme: str) -> tuple[str, Drafts]:
-    """The connector whose URLs begin so, and its options."""
+    """The connector for the URL's scheme, and its options."""
     known: list[str] = []
     for name in registry.names("source"):
         found: object = registry.options("source", name)
@@ -60,7 +60,7 @@ def _wrong(path: str, message: str, hint: str) -> SpecError:
 
 
 def pipeline_text(name: str, source: str, draft: Draft, sink: str, options: type[Options]) -> str:
-    """The whole file. `source` and `sink` are connector names. Holds no secret."""
+    """The text of the file. `source` and `sink` are connector names. It contains no secrets."""
     lines = [_comment(f"Written by `cdc init`: {draft.server}."), *_findings(draft)]
     lines += ["source:", f"  type: {source}", *_block(draft.keys)]
     lines += ["", "sink:", f"  type: {sink}", *_block(tuple(_sink_keys(sink, options, draft)))]
@@ -86,7 +86,7 @@ def _findings(draft: Draft) -> Iterator[str]:
 
 
 def _sink_keys(sink: str, options: type[Options], draft: Draft) -> Iterator[Key]:
-    """The keys that the sink requires, with descriptions: a value that works on this machine, else one to be given."""
+    """The required keys of the sink, with descriptions: a value that works on this machine, else a placeholder."""
     drafted: Mapping[str, str] = dict(options.drafted) if issubclass(options, SinkOptions) else {}
     for field in options.model_fields.values():
         name = field.alias or ""
@@ -112,12 +112,12 @@ def _block(keys: tuple[Key, ...]) -> Iterator[str]:
 
 
 def _comment(text: str) -> str:
-    """One line, whatever a server's names and messages hold."""
+    """The text on one line, whatever a server's names and messages contain."""
     return f"# {printed(text.replace(chr(10), ' '), longest=_LONGEST)}".rstrip()
 
 
 def scalar(text: str) -> str:
-    """A YAML scalar that is read as this text."""
+    """A YAML scalar that parses to this text."""
     read = typed(text)
     whole = isinstance(read, int) and str(read) == text
     plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS and isinstance(read, str)
@@ -125,10 +125,10 @@ def scalar(text: str) -> str:
 
 
 def _as_is(text: str) -> str:
-    """A name from elsewhere: nothing in it is to be replaced from the environment or a file."""
+    """A name from the server, escaped so that nothing in it is substituted from the environment or a file."""
     return text.replace("${", "$${")
 
 
 def _escape(found: re.Match[str]) -> str:
-    """YAML folds some of these, such as U+0085 and U+2028, into a space, and refuses others."""
+    """The YAML escape of a character that YAML folds into a space, such as U+0085 and U+2028, or refuses."""
     return f"\\U{ord(found[0]):08x}"

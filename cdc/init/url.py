@@ -1,4 +1,4 @@
-"""URLs of servers, as `cdc init` takes them."""
+"""Server URLs for `cdc init`."""
 
 from __future__ import annotations
 

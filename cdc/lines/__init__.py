@@ -1,1 +1,1 @@
-"""Change logs as JSON lines, which people can write and read: the format, and a source over such lines"""
+"""Change logs as human-readable JSON lines: the format, and a source that reads them"""

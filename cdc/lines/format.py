@@ -1,4 +1,4 @@
-"""Changes as JSON objects, one per line: what the values connector reads and writes, and what tests are made of.
+"""Changes as JSON objects, one per line: the format of the values connector, also used in tests.
 
     {"change": "create.table", "table": "shop.orders", "schema": {"columns": [{"name": "id", "type": "BIGINT"},
         {"name": "price", "type": "DECIMAL(10, 2)"}], "primary_key": ["id"]}}
@@ -215,7 +215,7 @@ def _number_text(value: float) -> float | str:
 
 
 def _float_text(value: float) -> float | str:
-    """The shortest number that is read back as the same 32 bits."""
+    """The shortest number that parses to the same 32-bit float."""
     return _number_text(float(str(np.float32(value))))
 
 

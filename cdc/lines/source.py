@@ -1,4 +1,4 @@
-"""A source over lines (`cdc.lines.format`), wherever they come from.
+"""A source that reads changes from JSON lines (`cdc.lines.format`).
 
 The whole log is parsed once per process: meant for tests, examples and corrections by hand, not for large files. An
 offset is `{"line": n}`: the first n lines are done.
@@ -32,7 +32,7 @@ _EXAMPLE = f'write lines such as {_CREATED} and, after it, {{"op": "+I", "table"
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One line: where it stands, what it says, and the tables as they are after it."""
+    """One line: its location, its change, and the tables after it."""
 
     where: str
     line: Line
@@ -55,24 +55,24 @@ class LineSource(Source):
 
     @abstractmethod
     def lines(self) -> Iterable[tuple[str, object]]:
-        """Where each line stands, for messages, and its JSON value; the same ones each time. Any process.
+        """The location of each line, for messages, and its JSON value; the same on every call. Any process.
 
         Raises SourceError.
         """
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The tables as they are after the last line. Driver."""
+        """The tables after the last line. Driver."""
         entries = self._entries()
         return entries[-1].tables if entries else {}
 
     def first_tables(self) -> Mapping[TableId, TableSchema]:
-        """The tables that the lines begin with: those that a run finds when it starts. Raises SourceError."""
+        """The tables at the first row: those that a run finds when it starts. Raises SourceError."""
         start = self.initial_offset()
         changes = self._changes(start, self.latest_offset(start, None, 0.0))
         return apply_changes({}, takewhile(lambda change: isinstance(change, CreateTable), changes))
 
     def initial_offset(self) -> Offset:
-        """Before the first line. Stream reader process."""
+        """The offset before the first line. Stream reader process."""
         return {"line": 0}
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
@@ -88,10 +88,10 @@ class LineSource(Source):
         return {"line": end}
 
     def stop_at_current(self) -> None:
-        """The log does not grow. Stream reader process."""
+        """No effect: the log does not grow. Stream reader process."""
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """Runs of lines of about equal number. Stream reader process."""
+        """Ranges of about equally many lines. Stream reader process."""
         first, last = int(start["line"]), int(end["line"])
         size, entries = max(1, -(-(last - first) // parallelism)), self._entries()
         inside = (at + _ends_update(entries[at].line) for at in range(first + size, last, size))
@@ -108,7 +108,7 @@ class LineSource(Source):
         return [line for line in lines if not isinstance(line, RowImage | Commit)]
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
-        """One block for each run of rows of the same table. Executor. Raises SourceError naming the line."""
+        """Yield a block per sequence of rows of one table. Executor. Raises SourceError with the line."""
         first, last = split.payload
         rows = (
             (number, entry)
@@ -119,7 +119,7 @@ class LineSource(Source):
             yield _block(table, list(run))
 
     def position_text(self, sequence: int) -> str:
-        """Where the line stands, an update's first one. Executor and driver."""
+        """The location of a row's line, for an update the first of its two. Executor and driver."""
         return self._entries()[sequence - 1].where if sequence > 0 else ""
 
     def _entries(self) -> tuple[_Entry, ...]:
@@ -171,7 +171,7 @@ def _begins_update(line: Line) -> bool:
 
 
 def _check_pair(before: _Entry | None, line: Line) -> None:
-    """Both images of an update follow each other: whoever judges them apart has to see both."""
+    """Check that both images of an update follow each other."""
     if before is not None and isinstance(before.line, RowImage) and _begins_update(before.line):
         if not isinstance(line, RowImage) or not _ends_update(line) or line.table != before.line.table:
             raise ValueError(f"{_NO_AFTER} (line at {before.where})")

@@ -1,1 +1,1 @@
-"""The process that a run is: its signals, memory, threads that repeat, time by phase, crash points for tests."""
+"""The process of a run: signals, memory, repeating threads, time per phase, crash points for tests."""

@@ -1,4 +1,4 @@
-"""Runs that take only what other programs leave of the machine."""
+"""Low-priority runs, which use only idle resources of the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdc.errors import EngineError
 
 
 def lower_priority() -> None:
-    """Put this process at idle priority, and so every process and thread that it starts from here on.
+    """Give this process idle priority, which processes and threads that it starts inherit.
 
     Linux: the scheduling policy SCHED_IDLE (sched(7)), which needs no privilege and cannot be taken back without one.
     Elsewhere: the lowest niceness. Raises EngineError where neither is allowed.

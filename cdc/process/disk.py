@@ -1,4 +1,4 @@
-"""Room on a disk, as a finding."""
+"""Free space on a disk, as a finding of `cdc doctor`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NONE = 100 << 20
 
 
 def examine_folder(subject: str, folder: Path) -> Iterator[Finding]:
-    """Whether files can be written there, and how much room is left. The folder itself need not be there yet."""
+    """Findings about write access and free space of a folder, which need not exist yet."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         yield error(subject, f"{there} is no folder", "choose another place")

@@ -1,4 +1,4 @@
-"""Crash points for fault-injection tests: the process kills itself when it reaches the one named in the environment.
+"""Crash points for fault-injection tests: the process kills itself at the point named in the environment.
 
 `CDC_CRASH_AT=after-decide:3` kills the process with SIGKILL when batch 3 reaches `after-decide`; without a number, at
 the first batch that gets there. Points, in order: before-apply, mid-apply (inside the sink's transaction),
@@ -20,14 +20,14 @@ POINTS = (
 )  # fmt: skip
 
 CHUNK_POINTS = ("before-chunk", "in-chunk", "after-chunk")
-"""Points of an executor that copies a table; their number is the chunk's."""
+"""Points of an executor that snapshots a table; their number is that of the chunk."""
 
 hook: Callable[[str, int], None] | None = None
-"""Takes point and batch; None outside tests. What it raises is what the point raises."""
+"""Called with point and batch; None outside tests. Its exceptions are raised by the point."""
 
 
 def crash_point(point: str, batch: int) -> None:
-    """Die here when `CDC_CRASH_AT` asks for it. Driver and executors."""
+    """Kill the process here if `CDC_CRASH_AT` says so. Driver and executors."""
     if hook is not None:
         hook(point, batch)
     wanted = os.environ.get("CDC_CRASH_AT")

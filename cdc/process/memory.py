@@ -1,4 +1,4 @@
-"""Memory of a process: what is freed is given back to the system, and what is loaded is not searched for garbage."""
+"""Memory of a process: returns freed memory to the system, and keeps loaded modules out of garbage collections."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import gc
 import pyarrow as pa
 
 MUCH = 16 << 20
-"""Bytes of rows or messages that leave enough behind to give it back."""
+"""Bytes of rows or messages from which on it pays off to return freed memory."""
 
 
 def trim_memory() -> None:
-    """Give back what is freed. Any process; takes 4 to 10 ms. C libraries other than glibc do so without being told."""
+    """Return freed memory to the system. Any process; takes 4 to 10 ms. Only glibc needs it."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
@@ -22,8 +22,8 @@ def trim_memory() -> None:
 
 @functools.cache
 def freeze_loaded_objects() -> None:
-    """Leave all objects of this process out of Python's searches for cycles, once: after the first task they are code.
+    """Exclude all current objects from Python's garbage collections. Called after the first task: most are code.
 
-    PySpark's worker searches after every task, 30 ms each time among half a million objects.
+    PySpark's worker collects after every task, which takes 30 ms with half a million objects.
     """
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Other processes of this machine."""
+"""Information about other processes of this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def start_time(pid: int) -> str:
-    """When a process started, in kernel ticks, empty when it is gone: a pid alone may have been given to another."""
+    """When a process started, in kernel ticks, empty if it has ended. Identifies a process, as pids are reused."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Work that is done again and again beside a block, for as long as the block lasts."""
+"""Repeated work in a thread while a block runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SAY_EVERY_S = 5.0
-"""How often it is said what is waited for, to somebody at a terminal."""
+"""Seconds between messages about what is waited for, for a person at a terminal."""
 
 
 @contextmanager
 def repeatedly(work: Callable[[float], object], every_s: float, name: str = "long-step") -> Iterator[None]:
-    """While the block runs, `work` is called each so many seconds with how long the block has taken, in seconds, from a
-    thread of its own, until it returns False; not at all for a block that is shorter."""
+    """Call `work` periodically in a thread while the block runs, with the block's duration so far in seconds.
+
+    Ends when `work` returns False. A block shorter than the period makes no call.
+    """
     ended, begun = threading.Event(), time.monotonic()
 
     def repeat() -> None:

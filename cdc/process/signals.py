@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM for `cdc run`, from the first moment of the process to the last. Imports next to nothing.
+"""SIGINT and SIGTERM for `cdc run`, from the start of the process to its end. Imports very little.
 
 | moment | first signal | second signal |
 |---|---|---|
@@ -28,7 +28,7 @@ STOPPED_EARLY = "stopped before anything was read"
 
 
 def exit_on_signal(arguments: Sequence[str]) -> None:
-    """From now on a signal ends the process with exit code 0, if these are the arguments of `cdc run`.
+    """Let a signal end the process with exit code 0 from now on, if these are the arguments of `cdc run`.
 
     No effect outside the main thread. The run puts handlers of its own in place when it has begun.
     """
@@ -47,7 +47,7 @@ def exit_on_signal(arguments: Sequence[str]) -> None:
 
 
 def ignore() -> None:
-    """The process is about to end with the exit code that it has: no signal changes that. Main thread only."""
+    """Ignore signals from now on, as the process is about to exit with its exit code. Main thread only."""
     if threading.current_thread() is threading.main_thread() and "pyspark" in sys.modules:
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)

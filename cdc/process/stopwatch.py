@@ -1,4 +1,4 @@
-"""Where the time of a task goes: seconds by phase, each phase's own, without what it waits for inside.
+"""The time of a task: seconds per phase, excluding nested phases.
 
 A task opens one stopwatch, and whoever works for it says in which phase he is. Executor; two clock readings a block.
 """
@@ -17,7 +17,7 @@ _at_work = threading.local()
 
 
 class Phases:
-    """A stopwatch that is in one phase at a time. `seconds` is what each has taken so far."""
+    """A stopwatch that is in one phase at a time. `seconds` is the time of each phase so far."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """The time of the block belongs to this phase, but for that of phases inside."""
+        """Context manager: count the time of the block to this phase, except that of nested phases."""
         before, outer = self._switch(name), getattr(_at_work, "phases", None)
         _at_work.phases = self
         try:
@@ -36,7 +36,7 @@ class Phases:
             self._switch(before)
 
     def of(self, name: str, items: Iterator[Item]) -> Iterator[Item]:
-        """The items; the time that it takes to make each belongs to this phase."""
+        """Yield the items; the time to produce each counts to this phase."""
         while True:
             with self.phase(name):
                 try:
@@ -54,6 +54,6 @@ class Phases:
 
 
 def in_phase(name: str, items: Iterator[Item]) -> Iterator[Item]:
-    """The items, made in a phase of the task that runs in this thread; for connectors, with or without a task."""
+    """Yield items and count the time to produce them to a phase of this thread's task, if there is one."""
     phases: Phases | None = getattr(_at_work, "phases", None)
     return items if phases is None else phases.of(name, items)

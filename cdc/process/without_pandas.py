@@ -1,4 +1,4 @@
-"""Libraries that would load pandas for nothing.
+"""Keeps libraries from loading pandas needlessly.
 
 PyArrow imports pandas, when it is installed, at the first Python value that it makes an Arrow value of; PySpark imports
 its test tools, and those pandas, when it makes a session. That is 0.7 seconds in each of a pipeline's processes, and
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 
 class _Hider(threading.local):
-    """Says that pandas is not installed, to the threads that asked for it.
+    """An import finder that reports pandas as not installed, to threads that requested that.
 
     It stays in `sys.meta_path` for good: another thread that is in the middle of an import goes through that list by
     position, and would miss a finder, and with it its module, when an entry before its position went away.
@@ -26,7 +26,7 @@ class _Hider(threading.local):
     blocks = 0
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Refuse pandas to the import system."""
+        """Raise ModuleNotFoundError for pandas."""
         if name == "pandas" and self.blocks:
             raise ModuleNotFoundError("hidden from this library", name=name)
 
@@ -37,7 +37,7 @@ sys.meta_path.insert(0, _hider)
 
 @contextmanager
 def pandas_hidden() -> Iterator[None]:
-    """In the block this thread cannot import pandas, unless it is loaded already; other threads can."""
+    """Context manager: this thread cannot import pandas, unless it is loaded already; other threads can."""
     _hider.blocks += 1
     try:
         yield
@@ -46,7 +46,7 @@ def pandas_hidden() -> Iterator[None]:
 
 
 def hide_pandas() -> None:
-    """Let PyArrow find that there is no pandas: it asks once in a process. Everything else can import it as before.
+    """Let PyArrow find that pandas is missing, which it checks once per process. Other code can import pandas.
 
     Any process, as often as one likes; without effect where pandas is loaded already.
     """

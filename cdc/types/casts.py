@@ -1,4 +1,4 @@
-"""Values of one column type as those of another, by the Arrow column. Pure; executor.
+"""Casts Arrow columns between column types. Pure; executor.
 
 Into text: numbers plain (`12.50`, never an exponent for decimals), times in ISO form, bytes in base64.
 """
@@ -20,15 +20,15 @@ from cdc.types import text
 from cdc.types.kinds import BINARIES, REALS, TEXTS, TIMESTAMPS
 
 Cast = Callable[[pa.Array], pa.Array]
-"""Raises ArrowInvalid, ValueError or ArithmeticError when one of the values does not fit."""
+"""Casts a column. Raises ArrowInvalid, ValueError or ArithmeticError if a value does not fit."""
 
 _EXACT = Context(prec=100)
 _MOST = 76
-"""Digits of Arrow's longest decimal."""
+"""The most digits of an Arrow decimal128."""
 
 
 def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
-    """How values get from one type to another; None when they are the same as they are."""
+    """The cast from one type to another; None if values need no cast."""
     if source == target:
         return None
     if target.kind is Kind.JSON:
@@ -56,7 +56,7 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
 
 
 def _day(values: pa.Array) -> pa.Array:
-    """The day of moments that begin one; Arrow would leave the time of others out."""
+    """Cast midnight timestamps to dates; Arrow would silently drop the time of others."""
     days = values.cast(pa.date32())
     if not pc.all(pc.equal(days.cast(values.type), values), min_count=0).as_py():
         raise ValueError("a time of day")
@@ -64,8 +64,10 @@ def _day(values: pa.Array) -> pa.Array:
 
 
 def _zoned(target: DataType, zone: str) -> Cast:
-    """Instants of what a zone's clocks show, or the other way round. It fails for a time that they skip in spring, and
-    for the second of two instants at which they show the same."""
+    """Cast local times of a zone to instants, or instants to local times.
+
+    Fails for a local time that is skipped in spring, and for the second of two instants with the same local time.
+    """
 
     def to_instant(values: pa.Array) -> pa.Array:
         return pc.assume_timezone(values, zone, ambiguous="earliest", nonexistent="raise").cast(arrow_type(target))
@@ -81,13 +83,13 @@ def _zoned(target: DataType, zone: str) -> Cast:
 
 
 def is_second_of_two(instants: pa.Array, clocks: pa.Array) -> np.ndarray:
-    """bool[n], true where the instants' zone has shown the same clock before, as in an hour of autumn."""
+    """bool[n], true where the zone's clock showed the same time before, as for an hour in autumn."""
     first = pc.assume_timezone(clocks, instants.type.tz, ambiguous="earliest", nonexistent="latest")
     return np.asarray(pc.not_equal(first, instants).fill_null(False), bool)
 
 
 def _to_decimal(target: DataType) -> Cast:
-    """By way of more digits than any value has: Arrow looks at the types, not at the values."""
+    """Cast through a decimal with more digits than any value: Arrow checks the types, not the values."""
     wanted = arrow_type(target)
 
     def cast(values: pa.Array) -> pa.Array:
@@ -101,7 +103,7 @@ def _to_decimal(target: DataType) -> Cast:
 
 
 def _decimal_text(target: DataType) -> Cast:
-    """Decimals of more than 38 digits travel as text with all digits of their scale."""
+    """Cast to a decimal of more than 38 digits, which is text with all digits of its scale."""
     places, whole = Decimal(1).scaleb(-(target.scale or 0)), (target.length or 10) - (target.scale or 0)
 
     def spelled(value: Any) -> str | None:
@@ -120,7 +122,7 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _parsed(target: DataType) -> Cast:
-    """Text of a long decimal as another number."""
+    """Cast the text of a long decimal to another number."""
     wanted = arrow_type(target)
     if target.kind in REALS:
         return lambda values: values.cast(wanted)
@@ -141,7 +143,7 @@ def _integer_part(number: Decimal) -> int:
 
 
 def _to_json(source: DataType) -> Cast | None:
-    """Text that is JSON, and numbers; other text fits no column of JSON."""
+    """Cast text that is valid JSON, and numbers, to JSON."""
     spell = _to_text(source)
 
     def cast(values: pa.Array) -> pa.Array:

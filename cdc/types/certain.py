@@ -1,4 +1,4 @@
-"""Whether a change of a column's type leaves the values of existing rows certain: one closed list for all sinks. Pure.
+"""Whether the values of existing rows are known after a change of a column's type: one list for all sinks. Pure.
 
 The log has the statement, not what the source's server made of the rows that are there. A change is certain when every
 value has one possible outcome: itself, under the new type.
@@ -26,7 +26,7 @@ from cdc.types.kinds import BINARIES, BLOBS, RANGES, REALS, TEXTS, TIMESTAMPS
 _TIMED = frozenset({Kind.DATE, Kind.TIME, *TIMESTAMPS})
 _NEVER_KEPT = frozenset({Kind.JSON, Kind.VECTOR})
 _LONGEST_DECIMAL = 38
-"""Digits of the sinks' DECIMAL; more are kept as text, with all digits of the scale."""
+"""The most digits of the sinks' DECIMAL; longer decimals are text, with all digits of their scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class LongerBytes:
 
 @dataclass(frozen=True, slots=True)
 class EndsWithSpace:
-    """Text with a space at its end, or of more characters, where those matter."""
+    """Text with a trailing space, or of more characters, where those matter."""
 
     characters: int | None = None
 
@@ -65,7 +65,7 @@ class OutsideOf:
 
 @dataclass(frozen=True, slots=True)
 class MoreDigits:
-    """Decimals with more digits after the point, or before it; None where those do not matter."""
+    """Decimals with more digits after or before the point; None where those do not matter."""
 
     scale: int | None
     whole: int | None
@@ -76,14 +76,14 @@ Rows = AnyValue | LongerText | LongerBytes | EndsWithSpace | OutsideOf | MoreDig
 
 @dataclass(frozen=True, slots=True)
 class UncertainValues:
-    """The rows whose values may differ between source and sink after the change, and why they may."""
+    """The rows whose values may differ between source and sink after the change, and the reason."""
 
     rows: Rows
     reason: str
 
 
 def uncertain(new: DataType, old: DataType) -> UncertainValues | None:
-    """The rows that a change of type leaves uncertain; None when it is certain for all."""
+    """The rows whose values are uncertain after a change of type; None if all are certain."""
     if old == new:
         return None
     if old.kind in BINARIES and new.kind in BINARIES:
@@ -103,7 +103,7 @@ _EXACT_IN_DOUBLE = 2**53
 
 
 def lossy_rows(new: DataType, old: DataType) -> Rows | None:
-    """The rows whose value no sink can keep when a column gets room for other values; None where all stay.
+    """The rows whose value no sink can keep when a column is widened; None if all values stay.
 
     `new` holds every value of `old` (`cdc.types.common.common_type`), but for large integers as DOUBLE.
     """
@@ -117,7 +117,7 @@ def lossy_rows(new: DataType, old: DataType) -> Rows | None:
 
 
 def uncertain_text_key(new: DataType, old: DataType) -> UncertainValues | None:
-    """Uncertain values that the sink keeps as text, as of a key: `1.50` and `1.5000` would be two keys for one value.
+    """Uncertain values that the sink stores as text, such as keys: `1.50` and `1.5000` would be two keys for one value.
 
     Rows that come later would not meet the rows that are there under the same key.
     """
@@ -133,7 +133,7 @@ def uncertain_text_key(new: DataType, old: DataType) -> UncertainValues | None:
 
 
 def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
-    """SQL that finds the rows, in words that most systems know. `column` is the quoted name.
+    """A SQL condition for the rows, in portable SQL. `column` is the quoted name.
 
     `native_bytes`: bytes are kept as such, so that their length can be asked for; else as text of some spelling.
     """
@@ -156,7 +156,7 @@ def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
 
 
 def _converted(new: DataType, old: DataType) -> bool:
-    """Whether the sink's text or number for an unchanged value would be another one, or the source may have rounded."""
+    """Whether an unchanged value would have another text or number in the sink, or the source may have rounded it."""
     kinds = frozenset((old.kind, new.kind))
     if kinds & BLOBS:  # the bytes of a text depend on its character set
         return True
@@ -168,18 +168,18 @@ def _converted(new: DataType, old: DataType) -> bool:
         return _becomes_text(new, old) or old.kind in _NEVER_KEPT or old.kind in TEXTS
     if new.kind is Kind.BOOLEAN or kinds & _NEVER_KEPT:
         return True
-    # An ENUM takes a number for a member's place, not for its name.
+    # An ENUM interprets a number as a member's index, not as its name.
     return (old.kind in RANGES and new.kind is Kind.STRING) or (old.kind in TEXTS and new.kind not in TEXTS)
 
 
 def _keeps_times(new: DataType, old: DataType) -> bool:
-    """Whether every date or time stays: with as many digits or more, or a date that becomes a TIMESTAMP."""
+    """Whether all dates or times stay: with at least as many digits, or from a date to a TIMESTAMP."""
     widened = old.kind is new.kind and old.kind is not Kind.TIME and (new.length or 0) >= (old.length or 0)
     return widened or (old.kind, new.kind) == (Kind.DATE, Kind.TIMESTAMP)
 
 
 def _becomes_text(new: DataType, old: DataType) -> bool:
-    """Whether sinks keep a number as text that has another spelling in a DECIMAL than before."""
+    """Whether a number that sinks store as text is spelled differently as a DECIMAL."""
     if old.kind is not Kind.DECIMAL:
         return (new.length or 10) > _LONGEST_DECIMAL
     longest = max(old.length or 10, new.length or 10)
@@ -219,7 +219,7 @@ def _of_integers(new: DataType, old: DataType) -> UncertainValues | None:
 
 
 def _range(number: DataType) -> tuple[int, int]:
-    """The smallest and the largest whole number that an integer or a DECIMAL has."""
+    """The smallest and the largest whole number of an integer or DECIMAL type."""
     if number.kind in RANGES:
         return RANGES[number.kind]
     high = 10 ** _integer_digits(number) - 1
@@ -236,5 +236,5 @@ def _of_decimals(new: DataType, old: DataType) -> UncertainValues | None:
 
 
 def _integer_digits(decimal: DataType) -> int:
-    """Digits before the point."""
+    """The digits before the point."""
     return (decimal.length or 10) - (decimal.scale or 0)

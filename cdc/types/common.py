@@ -1,4 +1,4 @@
-"""The narrowest type that holds the values of two types. Pure; which of the two comes first makes no difference.
+"""The narrowest common type of two types. Pure and commutative.
 
 | types | together |
 |---|---|
@@ -30,7 +30,7 @@ _SMALL = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.TINYINT_UNSIGNED, Kind.SMA
 
 
 def common_type(left: DataType, right: DataType) -> DataType:
-    """The narrowest type that holds the values of both."""
+    """The narrowest type that holds the values of both types."""
     if left == right:
         return left
     kinds = {left.kind, right.kind}

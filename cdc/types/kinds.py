@@ -1,4 +1,4 @@
-"""Families of kinds: the one table that conversions, sinks and formats ask. Frozen data.
+"""Families of kinds: the table that conversions, sinks and formats use. Frozen data.
 
 | family | kinds | facts |
 |---|---|---|
@@ -28,7 +28,7 @@ RANGES = {
 INTEGERS = frozenset(RANGES)
 REALS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 FLOAT_OVERFLOW = 2.0**128 - 2.0**103
-"""The smallest number that is none of FLOAT. What is below it rounds to the largest one, as its shortest text does."""
+"""The smallest number outside of FLOAT: smaller ones round to the largest FLOAT, as their shortest text does."""
 
 TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
@@ -38,6 +38,6 @@ PLAIN = frozenset({*INTEGERS, *TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
 
 
 def digits(kind: Kind) -> int:
-    """The most decimal digits that a value of an integer kind has."""
+    """The most decimal digits of a value of an integer kind."""
     low, high = RANGES[kind]
     return len(str(max(high, -low)))

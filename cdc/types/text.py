@@ -1,4 +1,4 @@
-"""Values of Arrow columns as text, column by column. Pure; executor; NULL stays NULL.
+"""Converts Arrow columns to text. Pure; executor; NULL stays NULL.
 
 Arrays in, string arrays of the same length out.
 """
@@ -19,9 +19,9 @@ _MICROSECONDS = 1_000_000
 
 
 def escaped(text: pa.Array, escapes: Sequence[tuple[str, str]]) -> pa.Array:
-    """Each letter, which is one of ASCII, as its escape, in this order.
+    """Replace each ASCII letter by its escape, in this order.
 
-    Most columns have nothing to escape: one pass over their bytes says so.
+    Most columns have nothing to escape, which one pass over their bytes detects.
     """
     letters, raw = "".join(letter for letter, _ in escapes).encode(), _bytes(text).tobytes()
     if len(raw.translate(None, letters)) == len(raw):
@@ -33,11 +33,11 @@ def escaped(text: pa.Array, escapes: Sequence[tuple[str, str]]) -> pa.Array:
 
 
 Piece: TypeAlias = pa.Array | str
-"""A part of each row's text: the same for all, or an array of texts without NULL."""
+"""A part of each row's text: a constant, or an array of texts without NULL."""
 
 
 def concatenate(pieces: Sequence[Piece]) -> pa.Array:
-    """The pieces of each row one after the other: one copy, whatever their number."""
+    """Concatenate the pieces of each row, with one copy for any number of pieces."""
     found: list[Piece] = []
     for piece in pieces:
         last = found[-1] if found else None
@@ -49,12 +49,12 @@ def concatenate(pieces: Sequence[Piece]) -> pa.Array:
 
 
 def joined_bytes(pieces: Sequence[Piece]) -> bytes:
-    """The texts of all rows as `concatenate` makes them, one after the other."""
+    """The texts of `concatenate` for all rows, concatenated."""
     return _bytes(concatenate(pieces)).tobytes()
 
 
 def _bytes(text: pa.Array) -> np.ndarray:
-    """The bytes of all texts of a string array, one after the other: no copy."""
+    """The bytes of all texts of a string array, concatenated, without a copy."""
     if not len(text):
         return np.zeros(0, np.uint8)
     offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
@@ -87,7 +87,7 @@ def moments(values: pa.Array) -> pa.Array:
 
 
 def without_zeros(times: pa.Array) -> pa.Array:
-    """Texts of `spans` and `moments` without zeros at the end of the fraction, nor a fraction of none."""
+    """Texts of `spans` and `moments` without trailing zeros of the fraction, and without an empty fraction."""
     return pc.replace_substring_regex(times, r"(?:(\.\d*[1-9])0+|\.0+)(Z?)$", r"\1\2")
 
 
@@ -110,7 +110,7 @@ def spans(values: pa.Array) -> pa.Array:
 
 
 def decimals(values: pa.Array) -> pa.Array:
-    """Every digit of decimal128 values, never an exponent: `-0.0000000001`."""
+    """Decimal128 values with all digits, never with an exponent: `-0.0000000001`."""
     scale = values.type.scale
     whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), values.buffers(), -1, values.offset)
     digits = pc.cast(whole, pa.string())
@@ -146,6 +146,6 @@ def base64(values: pa.Array) -> pa.Array:
 
 
 def not_finite(values: pa.Array) -> float | None:
-    """The first NaN or infinity of a column of floats, None when there is none."""
+    """The first NaN or infinity of a column of floats, None if there is none."""
     bad = pc.fill_null(pc.invert(pc.is_finite(values)), False)
     return float(values.filter(bad)[0].as_py()) if pc.any(bad).as_py() else None
