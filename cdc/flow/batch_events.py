@@ -16,7 +16,7 @@ from cdc.tables.machine import unfit_rows
 from cdc.tables.pauses import paused_tables
 from cdc.tables.requests import Mailbox, Request, RequestKind
 from cdc.tables.states import NO_MEMBER, Tables, TableState
-from cdc.transform.rule_events import EDITED, apply_rules
+from cdc.transform.rule_events import apply_rules
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class EventCollector:
         """Snapshot requests for tables whose rows are stale, if their source re-snapshots them automatically."""
         for table, why in sorted(stale.items()):
             if self.snapshots_unasked(table):
-                yield on.SnapshotRequested(table, why, by_user=False, rekeyed=why == EDITED)
+                yield on.SnapshotRequested(table, why, by_user=False)
             else:
                 text = "%s: %s: the rows in the sink stay as they are; `cdc resync FILE %s` re-snapshots the table"
                 log.warning(text, table, why, table)

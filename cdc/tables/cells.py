@@ -55,7 +55,7 @@ CONDITIONS: Mapping[str, str] = {
     "by statement": "a statement in the source's log has created the table",
     "uncertain": "the rows after the event cannot be derived from the log",
     "same rows": "the table has the same keys after the event, with other values",
-    "rekeyed": "the event gives the table another key, or a column of its key another type or other values",
+    "rekeyed": "the event changes the key, or the type of a key column, or the rules that compute rows",
     "gap": "a part of the log is lost",
     "keys certain": "the keys are known from the log, and no snapshot was requested before",
     "void before": "the previous snapshot was void in an earlier batch, and rows were written since",

@@ -74,7 +74,7 @@ def _same_rows(step: Step) -> bool:
 
 def _rekeyed(step: Step) -> bool:
     if isinstance(step.event, on.SnapshotRequested):
-        return step.event.rekeyed
+        return not step.event.by_user  # rules compute its rows otherwise
     if step.sink_schema is None or not isinstance(step.event, on.TableChanged):
         return False
     match step.change:

@@ -53,12 +53,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequested:
-    """A re-snapshot of a table is requested. `by_user`: by a user; `rekeyed`: rows have other keys from now on."""
+    """A re-snapshot of a table is requested. `by_user`: by a user, not as rules compute its rows otherwise."""
 
     table: TableId
     why: str = "cdc resync"
     by_user: bool = True
-    rekeyed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

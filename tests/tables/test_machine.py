@@ -123,8 +123,8 @@ def test_a_notice_says_that_rows_of_a_merged_table_keep_what_they_have(
         (on.TableChanged(A, AlterColumnType(A, Column("id", DataType.parse("DOUBLE"))), UNSURE), TableState.SUSPENDED),
         (on.TableChanged(A, AlterPrimaryKey(A, ("id", "note")), UNSURE), TableState.SUSPENDED),
         (on.TableChanged(A, AlterColumnType(A, Column("note", DataType.parse("DATE"))), UNSURE), TableState.REQUESTED),
-        (on.SnapshotRequested(A, by_user=False, rekeyed=True), TableState.SUSPENDED),
-        (on.SnapshotRequested(A, by_user=False), TableState.REQUESTED),
+        (on.SnapshotRequested(A, by_user=False), TableState.SUSPENDED),
+        (on.SnapshotRequested(A), TableState.REQUESTED),
     ],
 )
 def test_rows_whose_keys_got_other_values_are_not_written_over_the_old_ones(event: on.Event, state: TableState) -> None:
