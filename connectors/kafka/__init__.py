@@ -1,1 +1,1 @@
-"""Apache Kafka: changes as messages of topics, in the formats of Debezium, Canal and Maxwell"""
+"""Source and sink for Apache Kafka: changes as messages in the formats of Debezium, Canal and Maxwell"""

@@ -1,4 +1,4 @@
-"""Clients of a Kafka cluster, and what their errors mean to a user: what, where, next step. Any process."""
+"""Clients of a Kafka cluster, and their errors made understandable: what failed, where, next step. Any process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ANSWER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ErrorSide:
-    """The errors that are raised: those of a source or of a sink.
+    """The classes of errors to raise: those of a source or of a sink.
 
     Attributes:
-        no_topic: for a topic that is not there. A source names topics that it has seen: a broker that starts, or that
-            takes a partition over, does not know them for a moment.
-        need: the right that most calls take.
+        no_topic: for a missing topic. A source only names topics that it has seen, and a broker that is starting or
+            taking over a partition does not know them for a moment.
+        need: the right that most calls need.
     """
 
     refused: type[CdcError]
@@ -56,11 +56,11 @@ _AWAY = frozenset({
     KafkaError.INCONSISTENT_TOPIC_ID, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE, KafkaError.REBOOTSTRAP_REQUIRED,
     KafkaError.PREFERRED_LEADER_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
 })  # fmt: skip
-"""The cluster cannot answer now; the same may work later."""
+"""Errors with which the cluster cannot answer now, but may later."""
 
 _LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-"""Another producer with the same transactional id has begun after this one."""
+"""Errors that mean that another producer with the same transactional id has begun after this one."""
 UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant {need} on the topic to this user: kafka-acls --add",
@@ -75,13 +75,13 @@ _STEPS = {
     KafkaError.INVALID_RECORD: "a compacted topic takes no message without a key: give the table one (primary-keys), "
     "or the topic cleanup.policy=delete",
 }
-"""The next step for errors that the client names alone."""
+"""Hints for errors that need no further details."""
 _TLS_HINT = (
     "see properties.security.protocol, properties.ssl.ca.location and the port: TLS and plain are on different ones"
 )
 _AT_ONCE = {"enable.sparse.connections": False}
-"""Connect at once, not when there is something to ask: a task's clients live for a moment, and waiting for the
-coordinator to be connected takes 50 to 500 ms instead of 3."""
+"""Connect at once instead of with the first request: a task's clients only live for a moment, and connecting to the
+coordinator late takes 50 to 500 ms instead of 3."""
 _AWAY_HINT = (
     "see properties.bootstrap.servers, that its port speaks properties.security.protocol (plaintext where it is not "
     "set), and that the broker runs and advertises an address that works from here"
@@ -90,9 +90,9 @@ _AWAY_HINT = (
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """A cluster as one side of a pipeline sees it: makes clients, and makes sense of their errors. Picklable.
+    """A cluster as one side of a pipeline uses it: makes clients, and converts their errors. Picklable.
 
-    Every client tells here what it hears about its connections: a call that runs into its time limit then says why.
+    Every client reports the errors of its connections here, so that a call that runs into its time limit can say why.
     """
 
     settings: KafkaSettings
@@ -104,33 +104,34 @@ class KafkaCluster:
 
     @property
     def where(self) -> str:
-        """How the cluster is named in messages."""
+        """The name of the cluster in messages."""
         return f"Kafka {self.settings.bootstrap}"
 
     def admin(self, **own: Any) -> AdminClient:
-        """An admin client; keep it until its answers are there. `own` settings have underscores for dots."""
+        """An admin client; keep it until its answers have come. Names in `own` have underscores for dots."""
         return self._create_client(lambda: AdminClient(self._config(own)))
 
     def consumer(self, **own: Any) -> Consumer:
-        """A consumer; `own` settings have underscores for dots."""
+        """A consumer. Names in `own` have underscores for dots."""
         return self._create_client(lambda: Consumer(self._config(own)))
 
     def fetcher(self, **own: Any) -> Fetcher:
-        """A consumer that gives columns; `own` settings have underscores for dots."""
+        """A consumer that returns columns. Names in `own` have underscores for dots."""
         from connectors.kafka.fetch.fetcher import Fetcher
 
         return self._create_client(lambda: Fetcher(self.settings.config(**own), self._hear))
 
     def producer(self, **own: Any) -> Producer:
-        """A producer; `own` settings have underscores for dots."""
+        """A producer. Names in `own` have underscores for dots."""
         return self._create_client(lambda: Producer(self._config(own)))
 
     def retrying(
         self, policy: RetryPolicy, doing: str, call: Callable[[], T], polled: AdminClient | Producer | None = None
     ) -> T:
-        """The result of `call`; a cluster that is away is waited for by the policy. Raises the side's errors.
+        """The result of `call`, repeated by the policy while the cluster is away. Raises the side's errors.
 
-        `polled` is the client of the call, to be asked what its connections say; a consumer tells it with its records.
+        `polled` is the client of the call, which is polled for the errors of its connections. A consumer reports those
+        with its records.
         """
 
         def attempt() -> T:
@@ -145,13 +146,13 @@ class KafkaCluster:
         return policy.call(attempt, f"{self.where}: {doing}")
 
     def partitions(self, policy: RetryPolicy) -> dict[str, int]:
-        """The topics this user may see, and how many partitions each has. Raises the side's errors."""
+        """The topics that this user may see, with their numbers of partitions. Raises the side's errors."""
         admin = self.admin()
         listed = self.retrying(policy, "asking for the topics", lambda: self.topic_metadata(admin), admin)
         return {name: len(topic.partitions) for name, topic in listed.topics.items() if topic.error is None}
 
     def topic_ids(self, admin: AdminClient, topics: Collection[str]) -> dict[str, str]:
-        """The ids of topics; empty for brokers before 2.8, without topics that are not there. Raises KafkaException."""
+        """The ids of the topics that exist; empty for brokers before 2.8. Raises KafkaException."""
         answers = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S)
         found: dict[str, str] = {}
         for topic, answer in answers.items():
@@ -166,13 +167,14 @@ class KafkaCluster:
         return found
 
     def error(self, error: KafkaException | KafkaError, doing: str, *, where: str = "", need: str = "") -> CdcError:
-        """The error to raise for one of the client's. `doing` is what failed, `need` the right that it takes,
-        where that is not the side's.
+        """The error to raise for an error of the client.
+
+        `doing` is the operation that failed; `need` the right that it needs if that is not the side's usual one.
         """
         found = error.args[0] if isinstance(error, KafkaException) else error
         code, text = found.code(), found.str()
         if code in _AWAY and self._heard:
-            # A time limit says nothing; what the connections said before it does.
+            # A timeout does not tell the cause, but the earlier errors of the connections do.
             code, text = self._heard[-1]
         refused, unavailable = self.side.refused, self.side.unavailable
         where = where or self.where
@@ -202,7 +204,7 @@ class KafkaCluster:
 
     def topic_metadata(self, admin: AdminClient | Producer, topic: str | None = None) -> Any:
         """The cluster's metadata of one topic, or of all. Raises KafkaException."""
-        # A login that is refused ends in a time limit too: a short one first shows it soon.
+        # A refused login also ends in a timeout, so a short limit first shows it soon.
         try:
             return _topics(admin, topic, min(1.0, ANSWER_S))
         except KafkaException:
@@ -220,15 +222,15 @@ class KafkaCluster:
             raise self.side.refused(f"a setting is refused: {found.str()}", where=self.where, hint=hint) from error
 
     def _config(self, own: dict[str, Any]) -> dict[str, Any]:
-        # Connections that come and go are the business of the retry policy, which tells of them once.
-        # A question about a topic that is not there must not make one, as brokers do by default for all but consumers.
+        # The retry policy already logs lost connections, once.
+        # Asking about a missing topic must not create it, which is the brokers' default for all but consumers.
         ours = {"error_cb": self._hear, "logger": log, "log_level": 0, "allow.auto.create.topics": False}
         if self.side is SINK:
             ours |= _AT_ONCE
         return {**ours, **self.settings.config(**own)}
 
     def _hear(self, error: KafkaError) -> None:
-        # The first reason is the telling one; "all brokers are down" follows it.
+        # Keep the first reason, which tells the cause; "all brokers are down" follows it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._heard:
             self._heard[:] = [(error.code(), error.str())]
 

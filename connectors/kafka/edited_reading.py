@@ -1,4 +1,4 @@
-"""Options of how values are read that messages do not describe, and whether an edit of them gives other values."""
+"""The options for reading values that messages do not describe, and whether editing those changes the values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from connectors.kafka.formats.plain import PlainFormat
 from connectors.kafka.formats.widen import widened
 
 _SAME_WRITTEN = TEXTS | BINARIES | {Kind.DECIMAL}
-"""Kinds that are written alike in any length."""
+"""Kinds whose values are written in the same way whatever the length of the type."""
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """The options. `types` are those of columns by table pattern, `modes` None for rows of other programs."""
+    """The options. `types`: declared column types by table pattern; `modes`: None for rows of other programs."""
 
     types: Sequence[tuple[str, Mapping[str, DataType]]]
     modes: DecodingModes | None
     zone: str
 
     def differs(self, before: ReadingOptions, tables: Mapping[TableId, TableSchema]) -> bool:
-        """Whether messages of these tables give other values than before, in columns that are known."""
+        """Whether messages of these tables would give other values than `before`, in known columns."""
         return any(
             self._differs(before, table, column) for table, schema in tables.items() for column in schema.columns
         )
@@ -47,7 +47,7 @@ class ReadingOptions:
 
 
 def _same_values(old: DataType, new: DataType, *, declared: bool) -> bool:
-    """Whether values read as either type are the same; types that are not `declared` any more are as messages tell."""
+    """Whether both types give the same values; a type that is no longer `declared` follows from the messages."""
     if old.kind in INTEGERS and new.kind in INTEGERS:
         return True
     same = old == new or (old.kind in _SAME_WRITTEN and widened(old, new) == new)

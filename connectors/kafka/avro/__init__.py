@@ -1,1 +1,1 @@
-"""Avro with a Schema Registry: messages in Confluent's wire format, and the registry that has their schemas."""
+"""Avro with a Schema Registry: messages in Confluent's wire format, and a client of the registry."""

@@ -1,7 +1,7 @@
-"""A Schema Registry as Confluent's REST interface has it: schemas by their number. Any process.
+"""Client of a Schema Registry with Confluent's REST interface: finds schemas by their number. Used in any process.
 
-What may pass (no connection, no answer in time, 408, 429, 5xx) is waited for as the policy has it; other answers are
-final. A schema never changes under its number, so a process asks for each once.
+Temporary failures (no connection, no answer in time, 408, 429, 5xx) are retried as the policy says; other answers are
+final. The schema of a number never changes, so a process asks for each only once.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from connectors.shared.servers.tls import is_tls_refusal, tls_reason
 _PASSING = frozenset({408, 429})
 _ANSWER_S = 10.0
 _MOST_BYTES = 16 << 20
-"""What an answer has at most; schemas of thousands of columns have less than one MiB."""
+"""The most bytes of an answer; schemas with thousands of columns have less than one MiB."""
 _MOST_NAMED = 256
-"""How many schemas one may name, with those that they name."""
+"""How many schemas a schema may reference, directly and indirectly."""
 _SHOWN = 300
 _TYPES = "application/vnd.schemaregistry.v1+json"
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """A registry and how it is reached. Frozen and picklable; no secret is in the text that Python makes of it.
+    """The address of a registry and how it is reached. Frozen and picklable; its repr has no secrets.
 
     Attributes:
-        urls: the same registry; one that answers is enough.
-        user_info: `user:password`; `token`: for `Authorization: Bearer`. Empty for none.
+        urls: addresses of the same registry; one that answers is enough.
+        user_info: `user:password`; `token`: for `Authorization: Bearer`. Empty for no login.
         ca, certificate, key: PEM files, for TLS.
     """
 
@@ -50,24 +50,24 @@ class RegistrySettings:
 
 
 class UnreadableSchema(ValueError):
-    """Messages with this schema cannot be read: its text is the reason."""
+    """Raised when messages with a schema cannot be read; its text is the reason."""
 
 
 _programs: dict[tuple[RegistrySettings, int, int], Program] = {}
-"""Schemas that this process has asked for."""
+"""The schemas that this process has asked for."""
 
 
 _EIGHT = " (Apicurio's numbers of eight bytes begin so: have its converter write apicurio.registry.as-confluent: true)"
 
 
 class Registry:
-    """Asks one registry. Any number of threads."""
+    """Client of one registry. Thread safe."""
 
     def __init__(self, settings: RegistrySettings, policy: RetryPolicy, side: ErrorSide) -> None:
         self._settings, self._policy, self._side = settings, policy, side
 
     def program(self, number: int, rows: int) -> Program:
-        """The schema with this number; `rows` as in `program`. Raises Unreadable, and the side's errors."""
+        """The schema with this number; `rows` as in `program`. Raises UnreadableSchema, and the side's errors."""
         key = self._settings, number, rows
         found = _programs.get(key)
         if found is None:
@@ -86,7 +86,7 @@ class Registry:
         return found
 
     def _referenced(self, answer: Mapping[str, Any], met: set[tuple[str, int]]) -> list[str]:
-        """The schemas that one names, each after those that it names itself."""
+        """The schemas that an answer's schema references, each after those that it references itself."""
         found = []
         for other in answer.get("references") or ():
             place = str(other["subject"]), int(other["version"])
@@ -102,7 +102,7 @@ class Registry:
         return found
 
     def register(self, topic: str, part: str, schema: Mapping[str, Any]) -> int:
-        """The number of a schema of a topic's keys or values, new or not. Raises the side's errors."""
+        """Register a schema of a topic's keys or values, and return its number. Raises the side's errors."""
         subject = f"{topic}-{part}"
         body = json.dumps({"schemaType": "AVRO", "schema": json.dumps(schema)}).encode()
         answer = self.get(f"/subjects/{quote(subject, safe='')}/versions", body)
@@ -116,18 +116,18 @@ class Registry:
         return number
 
     def reach(self) -> None:
-        """Ask for something. Raises the side's errors."""
+        """Check that the registry answers. Raises the side's errors."""
         self.get("/subjects")
 
     def get(self, path: str, body: bytes | None = None) -> Any:
-        """A registry's answer, to a POST where there is a body; None when it has not what is asked for.
+        """The registry's answer to a GET, or to a POST if there is a body; None when it does not have the thing.
 
         Raises the side's errors.
         """
         return self._policy.call(lambda: self._request(path, body), f"Schema Registry {self._settings.urls[0]}")
 
     def _request(self, path: str, body: bytes | None) -> Any:
-        """Ask each server in turn until one answers."""
+        """Ask one server after the other until one answers."""
         for url in self._settings.urls[:-1]:
             try:
                 return self._request_url(url, path, body)
@@ -204,9 +204,9 @@ class Registry:
 
 
 def _body(response: HTTPResponse) -> bytes:
-    """An answer's body, or a little more of it than it may have.
+    """The body of an answer; reads at most a little more than the limit.
 
-    Raises TimeoutError when it does not end in time, IncompleteRead when it ends before it should.
+    Raises TimeoutError when it does not end in time, IncompleteRead when it ends too early.
     """
     parts: list[bytes] = []
     size, began_s = 0, time.monotonic()

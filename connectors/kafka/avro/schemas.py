@@ -1,8 +1,8 @@
-"""A registered Avro schema: as a program for the kernel, and as the Connect schema that it was made from. Pure.
+"""Convert a registered Avro schema to a program for the kernel, and to the Connect schema behind it. Pure.
 
-Connect's AvroConverter keeps what Avro has no word for in properties: `connect.name` (a logical type such as
-`io.debezium.time.Date`), `connect.parameters`, `connect.type` (int8, int16). Types of producers that do not know
-Connect are read by Avro's own `logicalType`, as that converter does.
+Connect's AvroConverter keeps what Avro cannot express in properties: `connect.name` (a logical type such as
+`io.debezium.time.Date`), `connect.parameters`, `connect.type` (int8, int16). For producers without Connect, Avro's own
+`logicalType` tells the type, as in that converter.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _LOGICAL = {
 }
 _NAMED = ("record", "error", "enum", "fixed")
 _DEEP = 2
-"""How deep the columns of rows are at most: in the row of an envelope."""
+"""The greatest depth of a row's columns: within the row of an envelope."""
 _PADDING = bytes(8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """A schema as the kernel reads it.
+    """A schema in the form that the kernel reads.
 
     Attributes:
         nodes, children, names: as in `kernels.to_json`.
@@ -58,11 +58,11 @@ class Program:
 
 
 def program(text: str, references: Sequence[str] = (), rows: int = 1) -> Program:
-    """A schema's program. Raises ValueError for what is no Avro schema.
+    """The program of a schema. Raises ValueError for a text that is no Avro schema.
 
     Args:
-        references: schemas whose types it names, those that others of them name first.
-        rows: how many records deep the rows are; NULL in those and in the records around them is left out.
+        references: the schemas whose types it uses, each after those that it uses itself.
+        rows: how many records deep the rows are; null members of rows, and of the records around them, are left out.
     """
     maker = _Maker()
     try:
@@ -80,7 +80,7 @@ def program(text: str, references: Sequence[str] = (), rows: int = 1) -> Program
 
 
 class _Maker:
-    """Makes nodes of one schema. Types that have a name are looked up by it, and may name themselves."""
+    """Makes the nodes of one schema. Named types are looked up by name, and may refer to themselves."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[int, int, int]] = []
@@ -91,7 +91,7 @@ class _Maker:
         self._made: dict[tuple[str, int], int] = {}
 
     def learn(self, schema: Any, space: str) -> None:
-        """The named types in a schema; `space` is the namespace around it."""
+        """Remember the named types in a schema; `space` is the namespace around it."""
         for part in schema if isinstance(schema, list) else [schema]:
             if not isinstance(part, dict):
                 continue
@@ -135,7 +135,7 @@ class _Maker:
         return len(self.nodes) - 1
 
     def _with(self, place: int, op: int, children: Sequence[tuple[int, bytes]]) -> int:
-        """Give a node its children."""
+        """Set the children of a node."""
         self.nodes[place] = op, len(self.children), len(children)
         for node, name in children:
             self.children.append((node, self._size, len(name)))
@@ -144,7 +144,7 @@ class _Maker:
         return place
 
     def _resolved(self, schema: Any, space: str) -> tuple[Schema, str]:
-        """A type by its name, or the type around which others are written: the schema, and the namespace inside."""
+        """Look up a type by its name, or unwrap it: the schema, and the namespace inside it."""
         if isinstance(schema, str):
             if schema in _SCALARS:
                 return {"type": schema}, space
@@ -157,7 +157,7 @@ class _Maker:
         return self._resolved(kind, space)
 
     def connect(self, schema: Any, space: str, depth: int) -> Schema:
-        """The Connect schema of a type. Of structs in columns only the name: their values are JSON."""
+        """The Connect schema of a type. Structs in columns only keep their name, because their values are JSON."""
         optional = False
         if isinstance(schema, list):
             others = [part for part in schema if part != "null"]
@@ -191,5 +191,5 @@ def _full_name(name: str, space: str | None) -> str:
 
 
 def schema_type(answer: Mapping[str, Any]) -> str:
-    """The kind of schema that a registry's answer holds: AVRO where it says nothing."""
+    """The kind of schema in a registry's answer; AVRO when the answer does not say."""
     return str(answer.get("schemaType") or "AVRO")

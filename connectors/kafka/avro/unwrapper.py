@@ -1,7 +1,7 @@
-"""Messages in Confluent's wire format as JSON: a zero byte, four bytes of the schema's number, Avro.
+"""Convert messages in Confluent's wire format to JSON: a zero byte, four bytes with the schema's number, then Avro.
 
-What Connect's JsonConverter writes with a schema around it comes here as the same text without one, and its schema from
-the registry: so a column has the same type and the same values, whichever converter wrote it.
+The result is the text that Connect's JsonConverter would write, without the schema around it; the schema comes from the
+registry. So a column has the same type and the same values whichever converter wrote it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _HEADER = 5
 _NO_FRAME = "no Avro with the number of its schema before it (a zero byte and four more); those in headers are not read"
 _PADDING = 8
 _FIRST_ROOM = 4
-"""How much longer than the Avro the text is at first taken to be."""
+"""The first estimate of how many times longer the text is than the Avro."""
 _MOST = (1 << 31) - 64
-"""Bytes of text at once: their places are numbers of 32 bits."""
+"""The most bytes of text in a buffer, since their positions are numbers of 32 bits."""
 
 
 class AvroUnwrapper:
-    """Takes rows out of values in Avro. Remembers the schemas it has met.
+    """Converts Avro values to JSON. Remembers the schemas it has met.
 
     Args:
         rows: as in `schemas.program`.
@@ -43,7 +43,7 @@ class AvroUnwrapper:
         self.shapes: list[Shape] = [BARE]
 
     def unwrap(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
-        """The messages with their keys as JSON, and the values. A key that is not Avro stays what it is.
+        """The messages with their keys as JSON, and the values as JSON. A key that is not Avro stays as it is.
 
         Raises the errors of the registry.
         """
@@ -85,7 +85,10 @@ class AvroUnwrapper:
         return shape
 
     def _texts(self, texts: Texts, *, others: bool) -> tuple[Texts, Any, dict[int, str]]:
-        """The texts as JSON, the numbers of their schemas, and why some cannot be read. `others` stay as they are."""
+        """The texts as JSON, the numbers of their schemas, and why some cannot be read.
+
+        `others`: texts that are not Avro stay as they are, instead of being unreadable.
+        """
         there = texts.present
         data = texts.data
         marked = np.zeros(len(texts), bool)
@@ -95,7 +98,7 @@ class AvroUnwrapper:
         rows = np.flatnonzero(framed)
         for place in range(1, _HEADER):
             numbers[rows] = numbers[rows] << 8 | data[texts.begins[rows] + place]
-        if others:  # schemas are counted from 1: zeros begin a small number that stands for itself
+        if others:  # schema numbers begin at 1; with a zero there, it is a small plain number that begins with zeros
             framed &= numbers > 0
             rows = np.flatnonzero(framed)
         bad = {} if others else dict.fromkeys(np.flatnonzero(there & ~framed).tolist(), _NO_FRAME)
@@ -118,7 +121,7 @@ class AvroUnwrapper:
 
 
 class WrittenTexts:
-    """A buffer of texts, and where each row's is; -1 for none."""
+    """A buffer of texts, with the position of each row's text; -1 for none."""
 
     def __init__(self, size: int, rows: int) -> None:
         self._data = np.empty(_FIRST_ROOM * size + _PADDING, np.uint8)
@@ -127,7 +130,7 @@ class WrittenTexts:
         self._frames = np.zeros((to_json.DEEPEST, to_json.FRAME), np.int64)
 
     def add(self, made: Program, texts: Texts, rows: Any) -> list[int]:
-        """Write these rows; those that cannot be read by the schema."""
+        """Write these rows, and return those that do not fit the schema."""
         begins, ends = texts.begins[rows] + _HEADER, texts.ends[rows]
         own_begins, own_ends = np.full((2, len(rows)), -1, np.int64)
         done = 0
@@ -144,7 +147,7 @@ class WrittenTexts:
         return list(np.asarray(rows)[own_begins < 0].tolist())
 
     def _grow(self) -> bool:
-        """Make room; False where there cannot be more."""
+        """Enlarge the buffer; False when it has the greatest size."""
         wanted = min(2 * len(self._data) + (1 << 16), _MOST)
         if wanted <= len(self._data):
             return False
@@ -154,7 +157,7 @@ class WrittenTexts:
         return True
 
     def texts(self, kept: Sequence[tuple[int, bytes]]) -> Texts:
-        """All texts, with some that stay what they are."""
+        """All texts; the `kept` ones unchanged."""
         if not kept:
             return Texts(self._data, self._begins, self._ends)
         more = b"".join(text for _, text in kept)

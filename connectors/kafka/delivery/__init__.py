@@ -1,1 +1,1 @@
-"""Messages to topics: a transaction per task with a fence in it, in the order of the log"""
+"""Deliver messages to topics in the order of the log: each task in one transaction, which also moves its fence"""

@@ -1,4 +1,4 @@
-"""Messages about schema changes to their topics: all of a batch in one transaction, with a fence of the driver's."""
+"""Write the messages about a batch's schema changes to their topics, in one transaction with the driver's fence."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from connectors.kafka.topic_names import TopicNames
 
 
 def messages_about(changes: Sequence[Announced], options: KafkaSinkOptions, version: str) -> list[SchemaMessage]:
-    """The messages about the changes of a batch, where they are asked for. `version`: this tool's. Driver."""
+    """The messages about the changes of a batch, as far as the options want them. `version` is this tool's. Driver."""
     return list(schema_messages(changes, options, naming_of(options, version), now_ms()))
 
 
 def respelled_keys(changes: Sequence[Announced], value_format: str) -> Iterator[TableId]:
-    """Tables whose rows have other keys in messages from here on: whoever goes by keys has such a row under both."""
+    """The tables whose rows have other message keys from now on, so that readers by key see such rows twice."""
     alike = dict.fromkeys(TEXTS, "text")
     if not value_format.startswith("debezium-avro"):  # its keys name their schema
         alike |= dict.fromkeys(INTEGERS - {Kind.BIGINT_UNSIGNED}, "number")
@@ -44,7 +44,7 @@ def respelled_keys(changes: Sequence[Announced], value_format: str) -> Iterator[
 
 
 class Announcing:
-    """Writes the messages of one batch. Driver."""
+    """Writes the schema change messages of one batch. Driver."""
 
     def __init__(self, topics: Topics, names: TopicNames, options: KafkaSinkOptions) -> None:
         self._topics, self._names, self._options = topics, names, options
@@ -53,7 +53,7 @@ class Announcing:
     def write(
         self, writer: TransactionWriter, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str
     ) -> None:
-        """Write them unless the fence says that they are there. Raises SinkError."""
+        """Write the messages, unless the fence tells that they are written already. Raises SinkError."""
         wanted, before = WrittenBatch(batch), fences.last_written([DRIVER])[0]
         if is_written(wanted, before, where):
             return

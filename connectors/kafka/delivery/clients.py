@@ -1,8 +1,8 @@
-"""The clients that a task works with, and what of them outlives it: connecting takes longer than writing a small batch.
+"""The clients of a task, kept for the next task, because connecting takes longer than writing a small batch.
 
-A process keeps what a task has left for the next task of the same pipeline: the admin client and the consumer as they
-are, and a new producer, which connects meanwhile. That one has not begun: it takes over the transactional id as the
-first thing that the next task does, as any other would, so the one that begins last fences all others.
+A process keeps for the next task of the same pipeline: the admin client and the consumer of the last one, and a new
+producer, which connects in the meantime. That producer has not begun yet: as for any other producer, the next task
+first takes over the transactional id with it, so the producer that begins last fences all others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connectors.kafka.delivery.transaction import Producing, TransactionWriter
 
 
 class Clients:
-    """The clients of one task at a time. Any process; close them."""
+    """The clients of one task at a time. Any process; must be closed."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Clients:
         fence_topic: str,
         name: str,
     ) -> None:
-        """`name` is that of the group of fences, and begins the transactional ids."""
+        """`name` is the name of the group of fences, and the prefix of the transactional ids."""
         self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
         self.topics = Topics(cluster, new, retry)
         self.fences = Fences(cluster, self.topics, retry, topic=fence_topic, group=name)
@@ -63,12 +63,12 @@ class Clients:
             writer.close()
 
     def look_ahead(self, part: str) -> None:
-        """Begin to connect the producer that the next task needs, if it writes the same part; look at topics again."""
+        """Start connecting the producer for a next task with the same part, and forget what is known of topics."""
         self.topics.forget()
         self._ahead = part, self._writer(part)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         if self._ahead is not None:
             self._ahead[1].close()
         self.fences.close()
@@ -78,15 +78,15 @@ class Clients:
 
 
 class ClientPool:
-    """Clients that no task works with at the moment, in a process, by what they were made of. Thread-safe."""
+    """The idle clients of a process, by the settings they were made with. Thread safe."""
 
     def __init__(self, most: int) -> None:
-        """`most` are kept; those that were put back longest ago are closed first."""
+        """`most`: how many are kept; those returned longest ago are closed first."""
         self._most, self._lock = most, threading.Lock()
         self._clients: list[tuple[object, Clients]] = []
 
     def acquire(self, made_of: object) -> Clients | None:
-        """Clients that were put back as made of something equal, for the caller alone."""
+        """Take idle clients with equal settings, for the caller's exclusive use; None when there are none."""
         with self._lock:
             for place, (other, clients) in enumerate(self._clients):
                 if other == made_of:
@@ -95,7 +95,7 @@ class ClientPool:
         return None
 
     def release(self, made_of: object, clients: Clients) -> None:
-        """Keep clients for whoever takes them next."""
+        """Return clients for later use."""
         with self._lock:
             self._clients.append((made_of, clients))
             closing, self._clients = self._clients[: -self._most], self._clients[-self._most :]
@@ -103,7 +103,7 @@ class ClientPool:
             old.close()
 
     def clear(self) -> None:
-        """Close all of them."""
+        """Close all idle clients."""
         with self._lock:
             closing, self._clients = self._clients, []
         for _, old in closing:
@@ -111,5 +111,5 @@ class ClientPool:
 
 
 POOL = ClientPool(4)
-"""The clients of this process: a worker of Spark, mostly."""
+"""The idle clients of this process, which is usually a worker of Spark."""
 atexit.register(POOL.clear)

@@ -1,7 +1,7 @@
-"""Fences: which batch each part of a pipeline wrote last, as offsets of a consumer group that commit with the records.
+"""Fences: the batch that each part of a pipeline wrote last, as offsets that are committed with the records.
 
-The group is named after the pipeline. Offset N + 1 of partition p + 1 of the fence topic means that task p has written
-batch N; partition 0 is the driver's, for schema changes. No record is ever written to that topic.
+The offsets belong to a consumer group named after the pipeline. Offset N + 1 of partition p + 1 of the fence topic
+means that task p has written batch N; partition 0 is the driver's, for schema changes. The topic never gets records.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from connectors.kafka.client import ANSWER_S, KafkaCluster
 from connectors.kafka.delivery.topics import Topics
 
 DRIVER = 0
-"""The part of the fence topic that is about schema changes."""
+"""The partition of the fence topic for schema changes."""
 
 PARTITIONS = 32
-"""Of a new fence topic; it gets more when a batch has more tasks."""
+"""The partitions of a new fence topic; it gets more when a batch has more tasks."""
 
 _FENCES = "fences.json"
 
@@ -38,20 +38,20 @@ _OPEN_HINT = (
 )
 
 NEVER = -1
-"""What is read where nothing was ever written."""
+"""The batch of a part that has never written anything."""
 
 
 def part_of(task: int) -> int:
-    """The partition of the fence topic that is about a task."""
+    """The partition of the fence topic for a task."""
     return task + 1
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """A batch that a part wrote, NEVER for none, `TaskAttempt.rows` of it, the batch that it had written before, and
-    the id of the attempt's reports (`TaskAttempt.save_reports`).
+    """The last batch that a part wrote (NEVER for none).
 
-    The last three are kept as the metadata of the offset; empty and None when they are not known.
+    Also has the batch's `TaskAttempt.rows`, the batch written before it, and the id of the attempt's reports
+    (`TaskAttempt.save_reports`). These are kept as the metadata of the offset; empty or None when not known.
     """
 
     batch: int
@@ -61,24 +61,24 @@ class WrittenBatch:
 
     @classmethod
     def of(cls, offset: TopicPartition) -> WrittenBatch:
-        """The fence in a committed offset."""
+        """Read the fence from a committed offset."""
         rows, before, reports = [*(offset.metadata or "").split("|"), "", ""][:3]
         batch = NEVER if offset.offset < 0 else offset.offset - 1
         return cls(batch, rows, int(before) if before else None, reports)
 
     @property
     def metadata(self) -> str:
-        """The metadata beside the offset."""
+        """The metadata to commit with the offset."""
         before = "" if self.before is None else str(self.before)
         return f"{self.rows}|{before}|{self.reports}".rstrip("|")
 
     def lacks(self, batch: int) -> bool:
-        """Whether the part has not written a batch that it had told of: its transaction was taken back."""
+        """Whether the part lacks a batch that was reported as written, so that its transaction was aborted."""
         return self.batch < batch or (self.batch > batch and self.before is not None and self.before < batch)
 
 
 class Fences:
-    """Reads fences, and names what is to be committed. Opens a connection of its own; close it."""
+    """Reads fences, and prepares the offsets to commit. Opens a connection of its own; must be closed."""
 
     def __init__(self, cluster: KafkaCluster, topics: Topics, retry: RetryPolicy, *, topic: str, group: str) -> None:
         self._cluster, self._topics, self._retry, self.topic = cluster, topics, retry, topic
@@ -86,11 +86,11 @@ class Fences:
         self._consumer: Consumer = cluster.consumer(group_id=group, enable_auto_commit=False)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._consumer.close()
 
     def reach(self) -> None:
-        """Read the driver's fence, without a wait for what an earlier run left open: its next writer ends that.
+        """Read the driver's fence, without waiting for a transaction left open, which its next writer ends.
 
         Raises the sink's errors.
         """
@@ -99,14 +99,14 @@ class Fences:
         self._cluster.retrying(self._retry, "asking for the fences", lambda: self._committed_or_open(wanted))
 
     def batches(self, parts: Sequence[int]) -> list[int]:
-        """The last batch that each part wrote, NEVER for none; as `last_written`."""
+        """The number of the last batch that each part wrote, NEVER for none; otherwise as `last_written`."""
         return [written.batch for written in self.last_written(parts)]
 
     def last_written(self, parts: Sequence[int]) -> list[WrittenBatch]:
-        """The last batch that each part wrote, and which rows of the log those were.
+        """The last batch that each part wrote, and which rows of the log it had.
 
-        What another transaction is committing at this moment may not be seen yet; what this producer's predecessor
-        left is decided once `init_transactions` is through. Raises the sink's errors.
+        A transaction that is being committed just now may not be visible yet; what this producer's predecessor left is
+        decided once `init_transactions` returns. Raises the sink's errors.
         """
         self._topics.ensure(self.topic, max(PARTITIONS, max(parts) + 1), grow=True)
         wanted = [TopicPartition(self.topic, part) for part in parts]
@@ -125,7 +125,7 @@ class Fences:
         return found
 
     def _answers_at_once(self, wanted: Sequence[TopicPartition]) -> bool:
-        """Whether who does not mind open transactions is told where the fences are."""
+        """Whether the fences can be read when open transactions are ignored."""
         try:
             self._committed_or_open(wanted)
         except KafkaException:
@@ -133,7 +133,7 @@ class Fences:
         return True
 
     def _committed_or_open(self, wanted: Sequence[TopicPartition]) -> None:
-        """Ask where the fences are, without a wait for open transactions. Raises KafkaException."""
+        """Read the fences without waiting for open transactions. Raises KafkaException."""
         group = {"group_id": self._group, "enable_auto_commit": False, "isolation_level": "read_uncommitted"}
         consumer = self._cluster.consumer(**group)
         try:
@@ -142,12 +142,12 @@ class Fences:
             consumer.close()
 
     def mark(self, part: int, written: WrittenBatch) -> tuple[list[TopicPartition], Any]:
-        """The offsets to send with the transaction that writes a batch, and the group they are of."""
+        """The offsets to commit with the transaction that writes a batch, and the group they belong to."""
         offset = TopicPartition(self.topic, part, written.batch + 1, metadata=written.metadata)
         return [offset], self._consumer.consumer_group_metadata()
 
     def put(self, part: int, written: WrittenBatch) -> None:
-        """Commit the mark without a transaction. Raises the sink's errors."""
+        """Commit the fence without a transaction. Raises the sink's errors."""
         offsets, _ = self.mark(part, written)
 
         def commit() -> None:
@@ -163,26 +163,26 @@ def _check_each(found: Sequence[TopicPartition]) -> None:
 
 
 class CommittedFences:
-    """Notes that a pipeline has fences: when they are gone, nobody takes that for never written. Any process."""
+    """Notes that a pipeline has fences, so that lost fences are not taken for batches never written. Any process."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._noted = store, False
         self._announced: Mapping[str, Any] | None = None
 
     def announcing(self, batch: int, tables: Iterable[TableId]) -> None:
-        """The driver is about to announce schema changes of a batch: its commit looks whether that is so. Driver."""
+        """Note that schema changes of a batch are about to be announced, which its commit then checks. Driver."""
         self._announced = {"batch": batch, "tables": [str(table) for table in tables]}
         self._store.write_json(_ANNOUNCED, self._announced)
 
     def announced(self, batch: int) -> Sequence[str]:
-        """The tables that the messages of a batch are about, as often as there are such; by an earlier run, too."""
+        """The tables of a batch's schema change messages, one per message; includes those of an earlier run."""
         if self._announced is None:
             self._announced = self._store.read_json(_ANNOUNCED) or {"batch": NEVER}
         tables: Sequence[str] = self._announced["tables"] if self._announced["batch"] == batch else ()
         return tables
 
     def note(self, batch: int) -> None:
-        """The tasks of a batch have written theirs. Driver."""
+        """Note that the tasks of a batch have written their fences. Driver."""
         if not self._noted and self._store.read_json(_FENCES) is None:
             self._store.write_json(_FENCES, {"since": batch})
         self._noted = True
@@ -190,17 +190,18 @@ class CommittedFences:
     def aborted_parts(self, batch: int, parts: Sequence[int], found: Sequence[WrittenBatch]) -> set[int]:
         """The parts of a decided batch whose transactions were aborted after they had been committed.
 
-        A transaction is committed when its coordinator has it so; a broker that crashes may lose that on its way to the
-        fence, and an administrator may then abort it there. Fences that are all gone were forgotten: nothing is known.
+        A transaction is committed once its coordinator has recorded that. A broker that crashes may lose the commit
+        before it reaches the fence, and an administrator may then abort it there. If all fences are gone, they have
+        expired, and nothing is known.
         """
         if all(each.batch == NEVER for each in found) and self._store.read_json(_FENCES) is not None:
             return set()
         return {part for part, each in zip(parts, found, strict=True) if each.lacks(batch)}
 
     def check(self, task: TaskAttempt, found: WrittenBatch, where: str) -> None:
-        """Raise SinkError when nothing tells whether an earlier run has written what is to be written.
+        """Raise SinkError when it cannot be told whether an earlier run has written the task's batch.
 
-        The first task is in every batch, and those after it write only when it has.
+        Only the first task is checked: every batch has one, and the others write only after it.
         """
         if not task.again or task.partition != 0 or found.batch != NEVER:
             return
@@ -216,9 +217,9 @@ class CommittedFences:
 
 
 def is_written(wanted: WrittenBatch, found: WrittenBatch, where: str) -> bool:
-    """Whether what is to be written is there already. Raises SinkError when another run has written in between.
+    """Whether the batch is written already. Raises SinkError when another run has written in between.
 
-    A crashed run and the one that goes on have the same parts, so a batch of other rows is that of a second run.
+    A crashed run and the one that continues have the same parts, so a batch with other rows is that of a second run.
     """
     if found.batch > wanted.batch:
         raise SinkError(

@@ -1,4 +1,4 @@
-"""Messages of a task: encoded ahead while it waits for its turn, then as they come; and its counts. Executor."""
+"""The messages of a task, encoded ahead while it waits for its turn, and the counts of the task. Executor."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from connectors.kafka.topic_names import TopicNames
 
 _MOST_SIGNED = (1 << 63) - 1
 _AHEAD_BYTES = 64 << 20
-"""How much is encoded ahead of the task's turn."""
+"""The bytes that are encoded before the task's turn comes."""
 
 _BY_KEY = -1
 
 _SEED, _M, _R = 0x9747B28C, 0x5BD1E995, 24
 _WORD = 0xFFFFFFFF
-"""Of murmur2 (Austin Appleby), with Kafka's seed."""
+"""The mask of 32 bits for murmur2 (Austin Appleby), which Kafka uses with its own seed."""
 
 WRAPPED = "values of BIGINT UNSIGNED from 2^63 on, written as negative numbers"
-"""Debezium does so too, and says nothing; `debezium-json.bigint.unsigned.handling.mode: precise` keeps them."""
+"""Debezium does the same silently; `debezium-json.bigint.unsigned.handling.mode: precise` keeps the values."""
 
 BEYOND_A_DAY = "times below zero or from 24 h on, which Connect's Time does not take, written as NULL"
-"""As Debezium does: `debezium-json.time.precision.mode: adaptive_time_microseconds` keeps them."""
+"""Debezium does the same; `debezium-json.time.precision.mode: adaptive_time_microseconds` keeps the values."""
 
 Losses = Mapping[str, Callable[[ChangeBlock], int]]
-"""How many values of a block are written as others, by what is said of them."""
+"""By their description, functions that count the values of a block that are not written exactly."""
 
 
 class Outgoing:
-    """Messages on their way: held back until it is the task's turn, then given to the writer."""
+    """Messages on their way to the writer, held back until it is the task's turn."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Outgoing:
         self._open = False
 
     def add(self, messages: EncodedMessages) -> None:
-        """Take some messages; waits for the turn when enough is held. Raises SinkError."""
+        """Add messages; waits for the turn when enough are held back. Raises SinkError."""
         if self._open:
             self._send(messages)
             return
@@ -72,7 +72,7 @@ class Outgoing:
             self.finish()
 
     def finish(self) -> None:
-        """Wait for the turn, and give out what is held."""
+        """Wait for the turn, and pass on the held messages."""
         if not self._open:
             self._turn.wait()
             self._release()
@@ -89,7 +89,7 @@ class Outgoing:
         self._writer.send(topic, left, self._partition(topic, left))
 
     def _partition(self, topic: str, messages: EncodedMessages) -> int:
-        """All rows of a table without a key go to one partition, or they would lose their order."""
+        """The partition for messages without a key: one for all rows of a table, to keep their order."""
         count = self._topics.partitions(topic)
         if self._to_zero or count == 1:
             return 0
@@ -97,12 +97,12 @@ class Outgoing:
 
 
 def partition_of(table: TableId, count: int) -> int:
-    """The partition, of so many, for messages of a table that have no key."""
+    """The partition, out of `count`, for the messages of a table without a key."""
     return int(murmur2(str(table).encode()) & 0x7FFFFFFF) % count
 
 
 def murmur2(data: bytes) -> int:
-    """The hash that Java producers choose partitions by: 32 bits without a sign."""
+    """The hash by which Java producers choose partitions: 32 bits, unsigned."""
     length = len(data)
     found = (_SEED ^ length) & _WORD
     whole = length - length % 4
@@ -119,7 +119,7 @@ def murmur2(data: bytes) -> int:
 
 
 def count_wrapped(block: ChangeBlock) -> int:
-    """How many values of a block's BIGINT UNSIGNED columns are beyond what is read as a signed number."""
+    """How many values of a block's BIGINT UNSIGNED columns do not fit a signed number."""
     columns = (block.rows.column(name) for name in block.rows.schema.names)
     most = pa.scalar(_MOST_SIGNED, pa.uint64())
     found = (pc.sum(pc.greater(each, most)).as_py() for each in columns if pa.types.is_uint64(each.type))
@@ -134,7 +134,7 @@ def count_beyond_a_day(block: ChangeBlock) -> int:
 
 
 class Tally:
-    """Counts the changes of a task, by table, for the handles that it returns."""
+    """Counts the changes of a task by table, for the handles that it returns."""
 
     def __init__(self, partition: int, losses: Losses) -> None:
         self._partition, self._losses = partition, losses
@@ -149,9 +149,9 @@ class Tally:
             self._lost[what][block.table] += count(block)
 
     def prepared(self, too_large: Mapping[TableId, int] | None = None) -> list[Prepared]:
-        """One handle per table. There is nothing left to commit: it only carries the numbers.
+        """One handle per table. Nothing is left to commit: the handle only carries the counts.
 
-        `too_large` is how many messages of each table were kept as dead letters.
+        `too_large` has the number of messages of each table that became dead letters.
         """
         extra = {COUNTED: too_large or {}, **self._lost}
         return [

@@ -1,4 +1,4 @@
-"""Messages that are larger than the topics take: the run stops and names them, or they are kept as dead letters."""
+"""Handle messages larger than the topics take: stop the run and name them, or keep them as dead letters."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from connectors.kafka.encoding.encoder import EncodedMessages
 from connectors.kafka.encoding.records import Record
 
 _OVERHEAD = 512
-"""Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
+"""The most bytes of a record and its batch besides key, value and headers, which count for the client's limit."""
 
 COUNTED = "too-large-dead-letter"
 
 
 class OversizedRecords:
-    """Takes out what cannot be sent. Executor; one per task, a context manager that puts its files in place at the end.
+    """Removes the records that are too large to send. Executor; one per task.
 
-    A file has the task's name: a task that is tried again writes it again.
+    As a context manager, it publishes its files at the end. A file has the name of its task, so a task that is tried
+    again overwrites it.
     """
 
     def __init__(self, most: int, place: str | None, name: str, attempt: int) -> None:
-        """`most` bytes a message may have; `place` is the folder or URL of dead letters, None to stop instead."""
+        """`most`: the bytes that a message may have. `place`: folder or URL of the dead letters; None to stop."""
         self._most, self._place, self._name, self._attempt = most, place, name, attempt
         self._files: dict[TableId, DeadLetters] = {}
         self.counts: Counter[TableId] = Counter()
@@ -40,7 +41,7 @@ class OversizedRecords:
             file.close() if kind is None else file.discard()
 
     def without_oversized(self, topic: str, messages: EncodedMessages) -> EncodedMessages:
-        """The messages without those that are too large. Raises SinkError for one, or when it cannot be kept."""
+        """The messages without those that are too large. Raises SinkError for one that is not or cannot be kept."""
         found = np.flatnonzero(messages.sizes + _OVERHEAD > self._most).tolist()
         if not found:
             return messages

@@ -1,4 +1,4 @@
-"""Topics of the sink: which one a table's messages go to, and that it is there."""
+"""The topics of the sink: looks them up and creates missing ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BROKERS_CHOICE = -1
 
 @dataclass(frozen=True, slots=True)
 class NewTopics:
-    """The settings of topics that are missing; None for a number leaves it to the cluster."""
+    """The settings for creating missing topics; None leaves a number to the cluster."""
 
     create: bool = True
     partitions: int | None = None
@@ -29,10 +29,10 @@ class NewTopics:
 
 
 class Topics:
-    """Knows the topics that are there, and makes those that are missing. Any process; asks once for each topic.
+    """Knows which topics exist, and creates missing ones. Any process; asks once for each topic.
 
     Attributes:
-        missing: topics of rows that were not there, and were made.
+        missing: the topics of rows that did not exist and were created.
     """
 
     def __init__(self, cluster: KafkaCluster, new: NewTopics, retry: RetryPolicy) -> None:
@@ -43,20 +43,20 @@ class Topics:
         self.missing = set[str]()
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; it is made when it is missing and that was asked for. Raises SinkError."""
+        """The number of partitions of a topic; creates the topic if it is missing and may be. Raises SinkError."""
         if topic not in self._known:
             self._known[topic] = self._look(topic) or self._create_missing(topic)
         return self._known[topic]
 
     def ensure(self, topic: str, partitions: int, *, grow: bool) -> None:
-        """Make a topic of the sink's own, with that many partitions or more."""
+        """Create a topic for the sink's own use unless it exists, with at least that many partitions."""
         have = self._own.get(topic, 0)
         if have >= partitions or (have and not grow):
             return
         have = self._look(topic)
         if have == 0:
             self._create(NewTopic(topic, partitions, self._new.replication or _BROKERS_CHOICE))
-            have = self._wait(topic, 1)  # somebody else may have made it smaller meanwhile
+            have = self._wait(topic, 1)  # another process may have created it with fewer
         if have < partitions:
             self._call_admin(
                 "adding partitions", lambda: self._client().create_partitions([NewPartitions(topic, partitions)])
@@ -65,7 +65,7 @@ class Topics:
         self._own[topic] = have
 
     def forget(self) -> None:
-        """Look at the topics of rows again: they may have got partitions, or be gone."""
+        """Forget the topics of rows, which may have got more partitions or been deleted."""
         self._known.clear()
         self.missing.clear()
 
@@ -88,7 +88,7 @@ class Topics:
                 try:
                     future.result(2 * ANSWER_S)
                 except KafkaException as error:
-                    # Another task was first.
+                    # Another task did it first.
                     if error.args[0].code() not in _THERE:
                         raise
 
@@ -100,7 +100,7 @@ class Topics:
             raise
 
     def _look(self, topic: str) -> int:
-        """How many partitions a topic has, 0 when it is not there."""
+        """The number of partitions of a topic; 0 when it does not exist."""
         client = self._client()
         asking = f"asking for topic {topic}"
         found = self._cluster.retrying(self._retry, asking, lambda: self._cluster.topic_metadata(client, topic), client)
@@ -112,7 +112,7 @@ class Topics:
         raise self._cluster.error(data.error, f"asking for topic {topic}", need="DESCRIBE and WRITE")
 
     def _wait(self, topic: str, partitions: int) -> int:
-        """Brokers hear of a new topic a moment later than the controller that made it."""
+        """Wait until the brokers know a new topic, which takes them longer than the controller that created it."""
         pauses = Backoff(RetryPolicy(timeout_s=60.0, first_pause_s=0.01, longest_pause_s=0.5), f"topic {topic}")
         while (found := self._look(topic)) < partitions:
             if not pauses.pause("it was made and is not seen yet"):

@@ -1,6 +1,7 @@
-"""The producer of one task: everything it writes becomes readable at once, together with the fence, or never.
+"""The producer of one task: all its records become readable at once, together with the fence, or never.
 
-With `at-least-once` there is no transaction: records are readable as they arrive, and the fence is noted after them.
+With `at-least-once` there is no transaction: records are readable as they arrive, and the fence is committed after
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _IN_QUEUE_BYTES = 48 << 20
-"""What waits in the client to be sent, roughly."""
+"""The approximate number of bytes that wait in the client to be sent."""
 _MOST_IN_QUEUE = 200_000
 _AT_ONCE = 16_384
 _SMALLER = (
@@ -33,23 +34,24 @@ _SMALLER = (
     "batches"
 )
 _LOOK_S = 0.005
-"""Nothing is told of a record that is delivered, so a wait for room looks this often."""
+"""The interval for polling the queue while waiting for room: delivered records are not reported."""
 _LINGER_MS = 5000
-"""What is not a full batch is flushed. Once a record has waited so long, librdkafka looks without a pause whether it
-may be sent: with 20 ms its threads took 2 CPU seconds of a million records where the broker was busy, with 5 s 0.5."""
+"""Batches that are not full are flushed explicitly. Once a record has waited this long, librdkafka polls without a
+pause whether it may be sent: with 20 ms its threads took 2 CPU seconds for a million records while the broker was busy,
+with 5 s only 0.5."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-"""Records that go with a transaction that failed: why it did is said by the next call of the coordinator."""
+"""Errors of records dropped with a failed transaction; the next call of the coordinator tells the reason."""
 _STUCK_S = 0.05
-"""A wait for room is over when nothing moves for so long: then many batches wait that are not full."""
+"""A wait for room flushes when nothing is sent for this long: then many batches wait to become full."""
 _TELL_S = 2.0
-"""A wait for room or for the end says so this often."""
+"""The interval at which a wait for room or for the end is logged."""
 _TRANSACTION_MS = 900_000
-"""Brokers allow 15 minutes by default (`transaction.max.timeout.ms`)."""
+"""The time limit of a transaction: the 15 minutes that brokers allow by default (`transaction.max.timeout.ms`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producing:
-    """The guarantee for records: `transactional` or at least once; `largest` is the client's limit for one record."""
+    """The guarantee for records: `transactional` or at least once. `largest`: the client's limit for one record."""
 
     transactional: bool
     largest: int = 1_000_000
@@ -57,10 +59,10 @@ class Producing:
 
 
 class TransactionWriter:
-    """Writes the records of one task. Executor; begun by `init_transactions`, ended by `commit` or `abort`."""
+    """Writes the records of one task. Executor; starts with `init_transactions`, ends with `commit` or `abort`."""
 
     def __init__(self, cluster: KafkaCluster, delivery: Producing, retry: RetryPolicy, *, name: str) -> None:
-        """Begin to connect. `name` is the transactional id."""
+        """Start connecting. `name` is the transactional id."""
         self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
         self._failed: tuple[KafkaError, str, int] | None = None
         self._begun, self._begun_s, self._size = False, 0.0, 500.0
@@ -70,15 +72,15 @@ class TransactionWriter:
         self._producer = cluster.producer(**self._settings())
 
     def init_transactions(self, topic: str) -> None:
-        """End what was begun under the transactional id, by whomever, and fence who goes on with it.
+        """End any earlier transaction under the transactional id, and fence the producer that began it.
 
-        Raises the sink's errors. Every task does so: which process has the id is known to the brokers alone.
+        Every task has to do this, because only the brokers know which process has the id. Raises the sink's errors.
         """
         if not self._delivery.transactional:
             return
         doing, producer = "taking over the transactional id", self._producer
-        # Told to begin before a broker is connected, librdkafka looks again half a second later. The answer to a
-        # question about any topic, such as this one, says that one is.
+        # If it has to begin before a broker is connected, librdkafka tries again only half a second later. Asking for
+        # the metadata of any topic waits until one is connected.
         self._cluster.retrying(self._retry, doing, lambda: self._cluster.topic_metadata(producer, topic), producer)
         self._call(doing, lambda: producer.init_transactions(ANSWER_S))
 
@@ -99,7 +101,7 @@ class TransactionWriter:
         return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in given}
 
     def send(self, topic: str, messages: EncodedMessages, partition: int) -> None:
-        """Queue records in order; `partition` -1 chooses by key. Waits while too much is queued. Raises SinkError."""
+        """Queue records in order; partition -1 chooses by key. Waits while too much is queued. Raises SinkError."""
         if not len(messages):
             return
         self._begin()
@@ -113,9 +115,9 @@ class TransactionWriter:
             start = stop + 1
 
     def commit(self, fences: Fences, part: int, written: WrittenBatch) -> None:
-        """Make it all readable, with the fence. Returns once it is certain. Raises SinkError.
+        """Make all records readable together with the fence. Returns once that is certain. Raises SinkError.
 
-        SinkUnavailable means that nothing is readable, or that asking the fence will tell.
+        After SinkUnavailable, either nothing is readable, or the fence will tell.
         """
         self._begin()
         self._drain(0)
@@ -130,7 +132,7 @@ class TransactionWriter:
         self._begun = False
 
     def abort(self) -> None:
-        """Give up what was queued and not committed; what the broker cannot be told now, the next producer tells it."""
+        """Drop the uncommitted records. If the broker cannot be told now, the next producer does that."""
         if self._begun and self._delivery.transactional:
             try:
                 self._producer.purge()
@@ -140,8 +142,8 @@ class TransactionWriter:
         self._begun = False
 
     def close(self) -> None:
-        """Give the connections back."""
-        del self._producer  # its own `close` raises again what a fenced producer was told
+        """Close the connections."""
+        del self._producer  # its own `close` would raise the error of a fenced producer again
 
     def _begin(self) -> None:
         if not self._begun and self._delivery.transactional:
@@ -168,14 +170,14 @@ class TransactionWriter:
         )
 
     def _queue_limit(self) -> int:
-        """How many records may wait when more are added."""
+        """How many records may be queued when more are added."""
         return min(_MOST_IN_QUEUE, max(1_000, int(_IN_QUEUE_BYTES / self._size)))
 
     def _drain(self, most: int) -> None:
-        """Wait until no more than that many records are queued. Raises what delivery failed with."""
+        """Wait until at most that many records are queued. Raises the error of a failed delivery."""
         before, moved_s, reported_s = len(self._producer), time.monotonic(), 0.0
         while (left := len(self._producer)) > most:
-            # A full batch is on its way by itself; flushed records do not wait for others to fill theirs.
+            # Full batches are sent anyway; flushing also sends records that wait for their batch to be full.
             stuck = most == 0 or time.monotonic() - moved_s > _STUCK_S
             send = self._producer.flush if stuck else self._producer.poll
             self._at_once("sending records", partial(send, _LOOK_S))
@@ -187,8 +189,10 @@ class TransactionWriter:
         self._raise_failure()
 
     def _still(self, waited_s: float, reported_s: float) -> float:
-        """Nothing was delivered for so long: say so every now and then, and give up when it is too long. When it was
-        said last."""
+        """Log at intervals that nothing is being delivered, and give up after too long.
+
+        Returns when that was logged last.
+        """
         if waited_s > self._retry.timeout_s or (waited_s > ANSWER_S and self._retry.stopping()):
             raise self._silence()
         if waited_s - reported_s < _TELL_S:
@@ -199,12 +203,12 @@ class TransactionWriter:
         return waited_s
 
     def _check_topics(self) -> None:
-        """Raise SinkError when a topic is gone that records wait for: the client waits for it to come back."""
+        """Raise SinkError when a topic of queued records was deleted; the client would wait for it to come back."""
         for topic in sorted(self._topics):
             try:
                 found = self._producer.list_topics(topic, ANSWER_S).topics[topic].error
             except KafkaException:
-                return  # the cluster is away, which is waited for
+                return  # the cluster is away; the caller keeps waiting for it
             if found is not None and found.code() in UNKNOWN_TOPIC:
                 raise self._error(found, f"sending records to {topic}", "")
 
@@ -212,14 +216,14 @@ class TransactionWriter:
         return self._error(KafkaError(KafkaError._TIMED_OUT), "sending records", "")
 
     def _at_once(self, doing: str, call: Callable[[], T]) -> T:
-        """A call that waits for nothing. Raises what the client was told meanwhile, as the sink's error."""
+        """Make a call that does not wait. Raises errors that the client has received meanwhile, as the sink's."""
         try:
             return call()
         except KafkaException as error:
             raise self._error(error.args[0], doing, "") from error
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        # A broker refuses a whole batch of records; the largest is the one to name.
+        # A broker refuses a whole batch of records, so the largest record is the one to name.
         if error is None:
             return
         if error.code() in _PURGED:
@@ -237,7 +241,7 @@ class TransactionWriter:
             raise self._error(error, "delivering a record", where)
 
     def _call(self, doing: str, call: Callable[[], Any]) -> None:
-        """A call to the coordinator; tried again where librdkafka says that it may be."""
+        """Call the coordinator; repeat the call when librdkafka says that it can be."""
 
         def attempt() -> None:
             try:
@@ -264,16 +268,16 @@ class TransactionWriter:
         if error.code() in FENCED or not error.txn_requires_abort():
             return self._cluster.error(error, doing, where=where)
         found = self._cluster.error(error, doing, where=where)
-        # The transaction is void; a new attempt of the task writes all of it again, unless a right is missing.
+        # The transaction is lost. Unless a right is missing, a new attempt of the task writes everything again.
         return SinkUnavailable(found.message, where=found.where, hint=found.hint) if _passing(error) else found
 
     def _ran_out(self) -> bool:
-        """Whether the broker may have ended the transaction by itself, which looks as if another run had."""
+        """Whether the broker may have ended the transaction by timeout, which looks as if another run had."""
         return self._delivery.transactional and (time.monotonic() - self._begun_s) * 1000 >= self._limit_ms
 
 
 class _Final(Exception):
-    """An error of the coordinator that is not tried again by itself."""
+    """Wraps an error of the coordinator for which the call is not repeated."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

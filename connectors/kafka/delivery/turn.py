@@ -1,7 +1,7 @@
-"""Whose turn it is: a task's records come after those of the task before it, so that every key keeps its order.
+"""The turns of tasks: each writes its records after the task before it, so that every key keeps its order.
 
-Splits of a batch are in log order, and tasks run side by side. A task reads and encodes ahead, up to a limit, and
-writes once the fence says that the one before it has written.
+The splits of a batch are in log order, but tasks run in parallel. A task reads and encodes ahead, up to a limit, and
+writes once the fence shows that the task before it has written.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from cdc.state.store import Store
 from connectors.kafka.delivery.fences import Fences, part_of
 
 _EVERY = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.02)
-"""Nobody writes while a task has not seen yet that its turn came: with pauses of 0.2 s that was 0.12 s of every batch.
-A look takes 1 to 2 ms."""
+"""Nobody writes between the end of one task and the moment the next notices its turn. With pauses of 0.2 s that was
+0.12 s of every batch; a look at the fence takes 1 to 2 ms."""
 
 
 class FailedTasks:
-    """Notes of tasks that stopped with an error: those that wait for them stop too. Any process."""
+    """Notes the tasks that stopped with an error, so that those waiting for them stop too. Any process."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def note(self, batch: int, task: int) -> None:
-        """This task will not write."""
+        """Note that this task will not write."""
         self._store.write_json(f"failed-{batch}-{task}.json", {"task": task})
 
     def has_failed(self, batch: int, task: int) -> bool:
-        """Whether that task, or one before it, has stopped."""
+        """Whether that task, or one before it, has stopped with an error."""
         names = set(self._store.names())
         return any(f"failed-{batch}-{number}.json" in names for number in range(task + 1))
 
     def clear(self) -> None:
-        """Forget all notes. Driver, before tasks run."""
+        """Remove all notes. Driver, before tasks run."""
         for name in self._store.names():
             if name.startswith("failed-"):
                 self._store.remove(name)
@@ -53,7 +53,7 @@ class Turn:
         return self._came
 
     def wait(self) -> None:
-        """Return when it is this task's turn. Raises SinkUnavailable when the task before it stops or does not end."""
+        """Wait for this task's turn. Raises SinkUnavailable when the task before it stops or does not end."""
         policy = RetryPolicy(self._timeout_s, _EVERY.first_pause_s, _EVERY.longest_pause_s)
         pauses = Backoff(policy, f"task {self._task} of batch {self._batch}")
         before = f"task {self._task - 1} of batch {self._batch}, which writes before,"

@@ -1,1 +1,1 @@
-"""Change blocks to messages: keys and values as JSON text, straight from column buffers"""
+"""Encode change blocks as messages: keys and values as JSON or Avro, straight from column buffers"""

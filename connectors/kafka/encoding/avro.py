@@ -1,7 +1,7 @@
-"""Debezium's messages in Avro, as Connect's AvroConverter writes them: registered schemas, and the parts of messages.
+"""Debezium's messages in Avro, as Connect's AvroConverter writes them: the schemas to register, and message layouts.
 
-The schemas are made of the Connect schemas that the JSON messages obey, with the properties in which the converter
-keeps what Avro has no word for (`connect.name` and others), so that readers get the same types back.
+The schemas are made from the Connect schemas of the JSON messages, with the properties in which the converter keeps
+what Avro cannot express (`connect.name` and others), so that readers get the same types back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, FieldEncoding
 from connectors.kafka.modes import EncodingModes
 
 Register = Callable[[str, Schema], int]
-"""Registers a schema of the topic's keys (`key`) or values (`value`): its number. Raises SinkError."""
+"""Registers a schema of the topic's keys (`key`) or values (`value`); returns its number. Raises SinkError."""
 
 _TYPES = {
     "int8": "int", "int16": "int", "int32": "int", "int64": "long", "float": "float", "double": "double",
@@ -35,16 +35,16 @@ _TYPES = {
 _SHORT = ("int8", "int16")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _LEAST = {values.GEOMETRY: 4, values.POINT: 25}
-"""How many bytes the kernel reads at least: of the SRID, and of a point after it."""
+"""The least bytes that the kernel reads: the SRID, and for a point its coordinates."""
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]|^(?=\d)")
 
 
 def layout(
     table: TableId, schema: TableSchema, naming: Naming, modes: EncodingModes, register: Register
 ) -> MessageLayout:
-    """How messages of a table are written, with their schemas registered. Executor; once per table and schema.
+    """The layout of a table's messages; registers their schemas. Executor; once per table and schema.
 
-    Raises SinkError for columns whose names are the same in Avro, and what `register` raises.
+    Raises SinkError for columns whose names would be the same in Avro, and the errors of `register`.
     """
     full = ".".join(map(avro_name, f"{naming.name}.{table}".split(".")))
     columns = debezium.column_schemas(schema, modes)
@@ -71,9 +71,9 @@ def layout(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A conversion that makes a column's values readable for the kernel. A column that takes no NULL has none.
+    """Converts a column's values for the kernel, and checks that a NOT NULL column has no NULL.
 
-    `least`: how many bytes a value has.
+    `least`: the least number of bytes of a value.
     """
 
     column: str
@@ -94,7 +94,7 @@ class _Prepared:
 
 
 def avro_name(name: str) -> str:
-    """A name as Avro takes it, like Debezium's `field.name.adjustment.mode: avro`."""
+    """The name in a form that Avro accepts, as with Debezium's `field.name.adjustment.mode: avro`."""
     return _NO_NAME.sub("_", name)
 
 
@@ -122,7 +122,7 @@ def _envelope(table: TableId, naming: Naming, fields: tuple[FieldEncoding, ...])
 
 
 def _source(table: TableId, naming: Naming) -> Iterator[Part]:
-    """The source block as in JSON; the part before `row` is the same in an event."""
+    """The fields of `source`, as in JSON; those before `row` are the same for all messages of an event."""
     parts: list[bytes | Value] = []
     for name, kind in debezium.SOURCE:
         union = bool(kind["optional"])
@@ -146,7 +146,7 @@ def _value(name: str, op: int, *, union: bool = False) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
-    """A JSON text as the bytes of the same value in Avro."""
+    """Converts the JSON text of a constant to the bytes of the same value in Avro."""
 
     union: bool
 
@@ -168,7 +168,7 @@ def _literal(value: str | int | None, *, union: bool) -> bytes:
 
 
 def avro_schema(schema: Schema) -> Any:
-    """The Avro schema that Connect's AvroConverter registers for a Connect schema; of a repeated name, the name."""
+    """The Avro schema that AvroConverter registers for a Connect schema; repeated named types only have the name."""
     return _schema(schema, set(), "")
 
 
@@ -200,7 +200,7 @@ def _member(field: Schema, met: set[str], space: str) -> dict[str, Any]:
 
 
 def _properties(schema: Schema) -> Schema:
-    """The properties of a Connect schema that Avro has no word for."""
+    """The properties of a Connect schema that Avro cannot express."""
     found: Schema = {"connect.type": schema["type"]} if schema["type"] in _SHORT else {}
     parameters = schema.get("parameters")
     if schema.get("name") == _DECIMAL and parameters:

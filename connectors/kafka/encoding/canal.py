@@ -1,7 +1,7 @@
-"""Canal's flat messages: every value as text, the columns that changed in `old`, types by name and by JDBC number.
+"""Canal's flat messages: values as text, the changed columns in `old`, types by name and by JDBC number.
 
-A message is about one row, so that it has the row's key (Canal puts the rows of an event into one). An update that
-changes the key is a delete and an insert, as in the other formats.
+A message has one row, so that the message can have the row's key (Canal itself puts all rows of an event into one). An
+update that changes the key becomes a delete and an insert, as in the other formats.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _JDBC: dict[Kind, int] = {
     Kind.GEOMETRY: 2004, Kind.VECTOR: 2004,
 }  # fmt: skip
 _NAMED_JDBC = {"enum": 4, "set": -7, "bit": -7, "year": 12}
-_MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
+_MOST_DIGITS = 38  # of Arrow's decimals; longer ones are text
 _KINDS = {"CREATE": "CREATE", "ALTER": "ALTER", "RENAME": "RENAME", "DROP": "ERASE", "TRUNCATE": "TRUNCATE"}
 _OF_DATABASE = re.compile(r"\s*drop\s+(database|schema)\b", re.IGNORECASE)
 
 
 def layout(table: TableId, schema: TableSchema) -> MessageLayout:
-    """How messages of a table are written. Executor; once per table and schema."""
+    """The layout of a table's messages. Executor; once per table and schema."""
     fields = tuple(_field(column) for column in schema.columns)
     prepare = {column.name: found for column in schema.columns if (found := _prepared(column)) is not None}
     types = {column.name: mysql_type(column) for column in schema.columns}
@@ -83,7 +83,7 @@ def _jdbc(column: Column) -> int:
 
 
 def _prepared(column: Column) -> Prepare | None:
-    """The conversion to text of values that Canal has as numbers: indexes of ENUM, bit masks of SET, BIT."""
+    """The conversion of values that Canal writes as numbers: indexes of ENUM, bit masks of SET, BIT."""
     found = parts_of(column)
     labels = found.labels
     if found.name == "enum":
@@ -98,14 +98,15 @@ def _prepared(column: Column) -> Prepare | None:
 
 
 def of_database(change: TableChange) -> bool:
-    """Whether the statement drops a whole database."""
+    """Whether the change's statement drops a whole database."""
     return change.statement is not None and _OF_DATABASE.match(change.statement.sql) is not None
 
 
 def schema_message(change: TableChange, now_ms: int, *, one_topic: bool) -> dict[str, Any] | None:
-    """One for each table of a statement; None without a statement: Canal tells of those alone.
+    """The message about a change; None for a change without a statement, since Canal only reports statements.
 
-    One for a dropped database, and one for a RENAME of several tables where all messages go to one topic.
+    There is one message per table of a statement; but only one for a dropped database, and one for a RENAME of several
+    tables if all messages go to one topic.
     """
     statement = change.statement
     as_one = of_database(change) or (one_topic and change.kind == "RENAME")

@@ -1,6 +1,6 @@
-"""Which messages the row images of a block become: columnar, in the order of the source's log.
+"""Turn the row images of a block into messages, column by column, in the order of the source's log.
 
-An update whose key changes is a delete of the old key and an insert of the new one, as Debezium has it.
+An update that changes the key becomes a delete of the old key and an insert of the new one, as in Debezium.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ INSERT, UPDATE, DELETE = range(3)
 
 @dataclass(frozen=True, slots=True)
 class ChangeMessages:
-    """The messages of a block, m of them.
+    """The m messages of a block.
 
     Attributes:
-        picks: int64[m, 3]: rows of the block: before, after, key; -1 is none.
+        picks: int64[m, 3]: the numbers of the rows before, after, and with the key, in the block; -1 for none.
         kind: uint8[m]: INSERT, UPDATE or DELETE.
-        row: int64[m]: the row image that says when and where the change was.
-        tombstone: uint8[m]: 1 for a message without a value, after the delete of its key.
-        moved: uint8[m]: 1 for a delete that a changed key made (and its tombstone), 2 for the insert.
+        row: int64[m]: the row image that tells the time and log position of the change.
+        tombstone: uint8[m]: 1 for a message without a value that follows the delete of its key.
+        moved: uint8[m]: for a changed key, 1 in the delete (and its tombstone), 2 in the insert.
     """
 
     picks: np.ndarray
@@ -39,9 +39,9 @@ class ChangeMessages:
 
 
 def changes(block: ChangeBlock, *, tombstones: bool, split_keys: bool = True) -> ChangeMessages:
-    """The messages of a block. `split_keys`: an update that changes the key becomes two.
+    """The messages of a block. `split_keys`: whether an update that changes the key becomes two messages.
 
-    Raises SinkError for a before image without its after image, which no source makes.
+    Raises SinkError for a before image without an after image, which sources never produce.
     """
     kinds = np.asarray(block.kinds.to_numpy(zero_copy_only=False), np.uint8)
     events = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE)
@@ -76,7 +76,7 @@ def _spread(
     *,
     tombstones: bool,
 ) -> ChangeMessages:
-    """One message per change, two or three where a key changed or a tombstone follows."""
+    """One message per change, but two or three if the key changed or a tombstone follows."""
     removed = (kind == RowKind.DELETE) | moved
     counts = 1 + moved.astype(np.int64) + (removed.astype(np.int64) if tombstones else 0)
     of = np.repeat(np.arange(len(events)), counts)

@@ -1,7 +1,7 @@
-"""A column as Debezium's MySQL connector encodes it: how its values are written, and the Connect schema they obey.
+"""Encode a column like Debezium's MySQL connector: the form of its values, and their Connect schema.
 
-Both come from one place, so that a message never contradicts its own schema. What the source's type was (ENUM, BIT,
-YEAR) is in `Column.source_type`; a column without it is encoded by its type in the pipeline.
+Both are decided in one place, so that a message never contradicts its own schema. `Column.source_type` has the type in
+the source (ENUM, BIT, YEAR); a column without it is encoded by its type in the pipeline.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INTEGERS: dict[Kind, tuple[int, str]] = {
     Kind.SMALLINT_UNSIGNED: (values.UINT16, "int32"),
     Kind.INT_UNSIGNED: (values.UINT32, "int64"),
 }
-_MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
+_MOST_DIGITS = 38  # of Arrow's decimals; longer ones are text
 _MILLI_DIGITS = 3
 _DATES = (Kind.DATE, *TIMESTAMPS)
 _DAY = 86_400_000_000
@@ -43,8 +43,11 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class EncodedColumn:
-    """One column: the kernel's field, the Connect schema (without name, and optionality where the column says it), and
-    what makes the column's values readable for the kernel, where Arrow's are not."""
+    """The encoding of one column.
+
+    Has the kernel's field, the Connect schema (without the name, and without optionality where that follows from the
+    column), and a conversion of the values if the kernel cannot read Arrow's.
+    """
 
     field: FieldEncoding
     schema: Schema
@@ -52,7 +55,7 @@ class EncodedColumn:
 
 
 def encoded(column: Column, modes: EncodingModes) -> EncodedColumn:
-    """How a column is written."""
+    """The encoding of a column."""
     kind, name = column.type.kind, column.name
     if kind in _INTEGERS:
         return _integer(column)
@@ -70,7 +73,7 @@ def encoded(column: Column, modes: EncodingModes) -> EncodedColumn:
 
 
 def encoded_with_schema(column: Column, modes: EncodingModes) -> EncodedColumn:
-    """How a column is written beside its schema: what the schema does not take is NULL."""
+    """The encoding of a column in messages with a schema: values that the schema does not allow become NULL."""
     found = encoded(column, modes)
     if column.type.kind is not Kind.TIME or modes.time != "connect":
         return found
@@ -78,7 +81,7 @@ def encoded_with_schema(column: Column, modes: EncodingModes) -> EncodedColumn:
 
 
 def beyond_a_day(times: pa.Array) -> pa.Array:
-    """A mask of the times that Connect's Time does not take, below zero or from 24 h on: readers refuse the message."""
+    """A mask of the times below zero or from 24 h on: Connect's Time does not allow those, and readers refuse them."""
     micros = times.cast(pa.int64())
     return pc.or_(pc.less(micros, 0), pc.greater_equal(micros, _DAY))
 
@@ -136,7 +139,7 @@ def _binary(column: Column, modes: EncodingModes) -> EncodedColumn:
 
 
 def _with_values(column: Column, found: EncodedColumn) -> EncodedColumn:
-    """Dates that cannot be are NULL, and the schema of a NOT NULL column has no NULL: the epoch, as Debezium has it."""
+    """Write the epoch for NULL in a NOT NULL column, as Debezium does: impossible dates (0000-00-00) arrive as NULL."""
     return found if column.nullable or column.type.kind not in _DATES else replace(found, prepare=_or_epoch)
 
 
@@ -222,7 +225,7 @@ def _version(name: str) -> Schema:
 
 
 def _bytes(array: pa.Array, scale: int) -> pa.Array:
-    """Decimals of more than 38 digits, as text, as the shortest big-endian two's complement of their digits."""
+    """Convert texts of decimals with more than 38 digits to the shortest big-endian two's complement of the digits."""
     found: list[bytes | None] = []
     for text in array.to_pylist():
         if text is None:
@@ -234,6 +237,6 @@ def _bytes(array: pa.Array, scale: int) -> pa.Array:
 
 
 def decimal_base64(number: int) -> str:
-    """A whole number as a Connect decimal in JSON."""
+    """A whole number, encoded as a Connect decimal in JSON."""
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()

@@ -1,4 +1,4 @@
-"""Debezium's messages: before, after, source, op and times, alone or with the Connect schema that they obey."""
+"""Debezium's messages: before, after, source, op and times, with or without their Connect schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from connectors.kafka.encoding.template import (
 )
 from connectors.kafka.modes import EncodingModes
 
-SOURCE: tuple[tuple[str, Schema], ...] = (  # the fields of `source` in their order
+SOURCE: tuple[tuple[str, Schema], ...] = (  # the fields of `source` in Debezium's order
     ("version", {"type": "string", "optional": False}),
     ("connector", {"type": "string", "optional": False}),
     ("name", {"type": "string", "optional": False}),
@@ -75,7 +75,7 @@ _MOMENT = re.compile(rf"(?P<year>\d+)-(?P<month>\d+)-(?P<day>\d+)(?:[ T]{_CLOCK}
 def layout(
     table: TableId, schema: TableSchema, naming: Naming, modes: EncodingModes, *, with_schema: bool
 ) -> MessageLayout:
-    """How messages of a table are written. Executor; once per table and schema."""
+    """The layout of a table's messages. Executor; once per table and schema."""
     encode = encoded_with_schema if with_schema else encoded
     columns = [(column, encode(column, modes)) for column in schema.columns]
     fields = {column.name: found.field for column, found in columns}
@@ -104,7 +104,7 @@ def _now_field(unit: str) -> tuple[Part, ...]:
 
 
 def fixed(table: TableId, naming: Naming) -> dict[str, Any]:
-    """The fields of `source` that all messages of a table have alike."""
+    """The fields of `source` that are the same in all messages of a table."""
     return {
         "version": naming.version, "connector": "mysql", "name": naming.name, "db": table.database, "sequence": None,
         "table": table.table, "query": None,
@@ -112,7 +112,7 @@ def fixed(table: TableId, naming: Naming) -> dict[str, Any]:
 
 
 def _source(table: TableId, naming: Naming) -> list[Part]:
-    """The fields of `source`, in Debezium's order; those before `row` are the same in an event."""
+    """The fields of `source` in Debezium's order; those before `row` are the same for all messages of an event."""
     known = fixed(table, naming)
     parts: list[bytes | Value] = []
     for name, _ in SOURCE:
@@ -136,7 +136,7 @@ def _with(schema: Schema) -> tuple[Part, ...]:
 
 
 def source_schema() -> Schema:
-    """The Connect schema of `source`, as a field of others."""
+    """The Connect schema of `source`, as a field of other schemas."""
     return {
         "type": "struct", "fields": [{**kind, "field": name} for name, kind in SOURCE], "optional": False,
         "name": "io.debezium.connector.mysql.Source", "version": 1, "field": "source",
@@ -149,7 +149,7 @@ def column_schemas(schema: TableSchema, modes: EncodingModes) -> list[Schema]:
 
 
 def envelope_schema(full: str, fields: list[Schema]) -> Schema:
-    """The Connect schema of a table's messages: `full` is its name with the server's, `fields` are of its columns."""
+    """The Connect schema of a table's messages. `full` is its name after the server's, `fields` are its columns'."""
     images = [
         {"type": "struct", "fields": fields, "optional": True, "name": f"{full}.Value", "field": image}
         for image in ("before", "after")
@@ -176,9 +176,9 @@ def _field(column: Column, found: EncodedColumn, modes: EncodingModes) -> Schema
 
 
 def default_of(column: Column, modes: EncodingModes) -> Any:
-    """The default's value in JSON, None where there is none or where it is made by an expression.
+    """The value of a column's default in JSON; None without a default, or for an expression.
 
-    A default that a reader would misunderstand is left out: it only matters for messages that lack the column.
+    A default that readers would misunderstand is omitted, since it only matters for messages that lack the column.
     """
     from connectors.kafka.encoding.connect import decimal_base64
 
@@ -206,12 +206,12 @@ def default_of(column: Column, modes: EncodingModes) -> Any:
 
 
 def _wrapped(number: int) -> int:
-    """The number as a signed one of 64 bits."""
+    """The number, wrapped to a signed one of 64 bits."""
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def _time_of(text: str, column: Column, modes: EncodingModes) -> int | None:
-    """Days, milliseconds or microseconds; None for an expression, and for a date that cannot be."""
+    """A time's days, milliseconds or microseconds; None for an expression, and for an impossible date."""
     kind, digits = column.type.kind, column.type.length or 0
     match = _SPAN.fullmatch(text) if kind is Kind.TIME else _MOMENT.fullmatch(text)
     if match is None:
@@ -222,7 +222,7 @@ def _time_of(text: str, column: Column, modes: EncodingModes) -> int | None:
     if kind is Kind.TIME:
         span = -span if match["sign"] else span
         if modes.time == "connect" and not timedelta() <= span < timedelta(days=1):
-            return None  # Connect's Time takes none, and readers would refuse the schema
+            return None  # Connect's Time does not allow it, and readers would refuse the schema
     else:
         try:
             day = datetime(int(match["year"]), int(match["month"]), int(match["day"]), tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Statements as Debezium's schema change topic has them, and truncated tables as its row topics do."""
+"""Messages about statements, as in Debezium's schema change topic, and about truncated tables, as in its row topics."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _TYPES = {"CREATE": "CREATE", "ALTER": "ALTER", "RENAME": "ALTER", "DROP": "DROP
 
 
 def key(change: TableChange, *, with_schema: bool) -> dict[str, Any]:
-    """The key: the database."""
+    """The key of a message, which is the database."""
     return _with_schema({"databaseName": change.table.database}, _KEY, with_schema=with_schema)
 
 
 def message(change: TableChange, naming: Naming, now_ms: int, *, with_schema: bool) -> dict[str, Any] | None:
-    """One for each table of a statement; None for a table that is emptied, of which Debezium tells by `op: t` alone."""
+    """The message about one table of a statement; None for a TRUNCATE, which Debezium reports only as `op: t`."""
     if change.emptied:
         return None
     table = None if change.after is None else _table(change.after)
@@ -44,7 +44,7 @@ def message(change: TableChange, naming: Naming, now_ms: int, *, with_schema: bo
 
 
 def truncated(change: TableChange, naming: Naming, now_ms: int, modes: EncodingModes | None) -> dict[str, Any]:
-    """The message that says that all rows of a table are gone; with Connect's schema where there are `modes` for it."""
+    """The message that all rows of a table are deleted; with Connect's schema if there are `modes` for it."""
     message = {
         "before": None, "after": None, "source": _source(change, naming, now_ms), "transaction": None, "op": "t",
         "ts_ms": now_ms, "ts_us": now_ms * 1000, "ts_ns": now_ms * 1_000_000,
@@ -56,7 +56,7 @@ def truncated(change: TableChange, naming: Naming, now_ms: int, modes: EncodingM
 
 
 def _source(change: TableChange, naming: Naming, now_ms: int) -> dict[str, Any]:
-    """Where a statement was; of what no statement did, as of a table that a snapshot has found."""
+    """The log position of the statement; a change without a statement looks like a table found by a snapshot."""
     found = change.statement
     ts_ms = now_ms if found is None else found.ts_ms
     return {
@@ -70,7 +70,7 @@ def _source(change: TableChange, naming: Naming, now_ms: int) -> dict[str, Any]:
 
 
 def _ddl(change: TableChange) -> str | None:
-    """The text; one table's own where a statement may drop or rename several, and of what no statement has made."""
+    """The statement's text; a made-up one for a single table of several, or for a change without a statement."""
     if change.kind == "DROP":
         return f"DROP TABLE {_quoted(change.table)}"
     if change.statement is not None:
@@ -120,7 +120,7 @@ def _label(text: str) -> str:
 
 
 def _length(found: MySqlType) -> int | None:
-    """The length of a column: ENUM one character, SET all labels' places with commas between, as Debezium counts."""
+    """The length of a column as Debezium counts it: 1 for ENUM; for SET, its labels with commas between them."""
     if found.name == "enum":
         return 1
     if found.name == "set":

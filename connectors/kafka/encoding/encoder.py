@@ -1,4 +1,4 @@
-"""Blocks to messages: one encoder for each table and schema. Executor."""
+"""Encode blocks as messages, with one encoder per table and schema. Runs in executors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from connectors.kafka.encoding.records import Record, RecordTemplate
 from connectors.kafka.encoding.template import AFTER, BEFORE, other_columns
 
 _ROWS = 16_384
-"""Row images that are encoded in one go: what is written of them stays in the processor's cache for the most part."""
+"""The row images that are encoded at a time: few enough for most of their text to stay in the processor's cache."""
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 Headers = Sequence[tuple[str, bytes]]
 _OPS = np.frombuffer(b"cud", np.uint8)
@@ -33,12 +33,12 @@ Column: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class EncodedMessages:
-    """Messages of one table, in order.
+    """Encoded messages of one table, in order.
 
     Attributes:
-        records: key and value of each, without those that it does not have.
-        sizes: int64[m], bytes of key, value and headers together.
-        headers: of messages that have any, by their number.
+        records: the key and value of each message, as far as it has them.
+        sizes: int64[m], the bytes of key, value and headers together.
+        headers: the headers of the messages that have some, by the message's number.
         keyed: whether messages of the table have keys.
     """
 
@@ -53,17 +53,17 @@ class EncodedMessages:
 
     @property
     def size(self) -> int:
-        """Bytes of all of them."""
+        """The bytes of all messages."""
         return int(self.sizes.sum())
 
 
 class Encoder:
-    """Encodes blocks of one table at one schema."""
+    """Encodes the blocks of one table with one schema."""
 
     def __init__(
         self, layout: MessageLayout, *, tombstones: bool, now_ms: Callable[[], int], headers: Headers = ()
     ) -> None:
-        """`headers`: of every message, before those that say where a changed key went."""
+        """`headers`: the headers of every message, before those about a changed key."""
         self._headers = headers
         self._layout, self._now_ms = layout, now_ms
         self._tombstones = tombstones and layout.tombstones
@@ -72,7 +72,7 @@ class Encoder:
         self._beside = other_columns(layout.value)
 
     def encode(self, block: ChangeBlock) -> Iterator[EncodedMessages]:
-        """The block's messages, a part at a time. Raises SinkError for changes that the format cannot express."""
+        """Encode a block, part by part. Raises SinkError for changes that the format cannot express."""
         found = changes(block, tombstones=self._tombstones, split_keys=self._layout.split_keys)
         if not self._layout.deletes and self._layout.key is None and (found.kind != INSERT).any():
             raise SinkError(
@@ -93,7 +93,7 @@ class Encoder:
     ) -> EncodedMessages:
         picks = found.picks[part]
         used = picks[picks >= 0]
-        # A changed key's other half is named in headers: its row may be one further.
+        # For a changed key, headers name the other key, whose row may be the next one.
         first, last = max(0, int(used.min()) - 1), min(rows.num_rows, int(used.max()) + 2)
         picks = np.where(picks >= 0, picks - first, -1)
         near = rows.slice(first, last - first)
@@ -111,7 +111,7 @@ class Encoder:
 
 
 def size_of(headers: Headers) -> int:
-    """The bytes of headers with their names."""
+    """The bytes of headers, including their names."""
     return sum(len(name.encode()) + len(value) for name, value in headers)
 
 
@@ -120,11 +120,11 @@ def _sliced(column: pa.Array | bytes, start: int, count: int) -> pa.Array | byte
 
 
 def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.RecordBatch) -> dict[int, Headers]:
-    """Debezium's headers for a key that changed: the new one with the delete, the old one with the insert."""
+    """Debezium's headers for a changed key: the delete has the new key, the insert the old one."""
     chosen = np.flatnonzero(moved)
     if len(chosen) == 0:
         return {}
-    # Of an update that became two, the insert's row is the one after that of the delete.
+    # When an update became two messages, the insert's row is the one after that of the delete.
     other = np.where(moved[chosen] == 1, picks[chosen, BEFORE] + 1, picks[chosen, AFTER] - 1)
     none = np.full(len(chosen), -1)
     wanted = np.stack([none, none, other], axis=1)
@@ -137,11 +137,11 @@ def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.R
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The events of messages: those that stand together with one sequence and one time.
+    """The events of messages: neighbouring messages with one sequence and one time are of the same event.
 
     Attributes:
         of: int64[m], the number of each message's event.
-        sequence, ts_ms: int64[e].
+        sequence, ts_ms: int64[e], those of each event.
     """
 
     of: np.ndarray
@@ -150,7 +150,7 @@ class Events:
 
 
 class Origin:
-    """The origin of a block's changes in messages; each column is made when it is asked for."""
+    """The columns about the origin of a block's changes; each is made when it is asked for."""
 
     def __init__(self, block: ChangeBlock, changes: ChangeMessages, now_ms: int) -> None:
         self._block, self._changes, self._now_ms = block, changes, now_ms
@@ -158,7 +158,7 @@ class Origin:
         self._made: dict[str, Column] = {}
 
     def column(self, name: str) -> Column:
-        """The column of that name: a value per message, or the text that all of them have.
+        """The column of that name: a value per message, or the text that all messages have.
 
         Names are `op` and `change` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`, `file`,
         `begin`, `pos`, `row`, `server_id`, `gtid`, `thread`.
@@ -193,7 +193,7 @@ class Origin:
         return str(self._now_ms * factor).encode()
 
     def _places(self) -> None:
-        """The log file and position, from the source's own words for a sequence: `file:position`."""
+        """Find the log file and position, from the source's text for a sequence: `file:position`."""
         files, positions = [], []
         for each in self.events.sequence.tolist():
             file, _, position = self._block.position_text(each).rpartition(":")
@@ -207,13 +207,13 @@ class Origin:
         return self._made[name]
 
     def _file(self) -> Column:
-        """The file's own name where the source gives rows this metadata, else what its positions begin with."""
+        """The file's name if the source gives rows this metadata; else the beginning of its positions."""
         if self._block.metadata is None:
             return self.column("place")
         return self._metadata_column("log_file", b"")
 
     def _begin(self) -> Column:
-        """Where the row's event begins, where the source knows it, else where it ends."""
+        """The position where the row's event begins, if the source knows it; else where it ends."""
         return self.column("pos") if self._block.metadata is None else self._metadata_column("binlog_begin", b"")
 
     def _metadata_column(self, name: str, otherwise: bytes) -> Column:
@@ -226,7 +226,7 @@ class Origin:
         return found if isinstance(found, bytes) else pc.fill_null(found, 0)
 
     def _rows(self) -> Column:
-        """Number of the row inside its event, in which an update's two images are one row."""
+        """The number of the row within its event; the two images of an update count as one row."""
         row = _numbers(self._block.row)[self._changes.row]
         kinds = np.asarray(self._block.kinds.to_numpy(zero_copy_only=False), np.uint8)[self._changes.row]
         return pa.array(np.asarray(np.where(kinds == RowKind.UPDATE_AFTER, row // 2, row), np.int32))

@@ -1,7 +1,7 @@
-"""The messages that Flink CDC's Kafka sink writes, for readers that were made for them and for no other tool's.
+"""The messages of Flink CDC's Kafka sink, for readers that only understand those.
 
-They have the members of Debezium's and Canal's messages, but not their values: dates are text, decimals are numbers,
-`source` has two members, `old` is the whole row before. A change is one message, also where it changes the key.
+They have the members of Debezium's and Canal's messages, but other values: dates are text, decimals are numbers,
+`source` has two members, and `old` is the whole row before. A change is one message even if it changes the key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INSTANT_ROOM = 40
 
 
 def debezium(table: TableId, schema: TableSchema) -> MessageLayout:
-    """`before`, `after`, `op` and `source`. Executor; once per table and schema."""
+    """The layout with `before`, `after`, `op` and `source`. Executor; once per table and schema."""
     fields = _fields(schema)
     op = Value(FieldEncoding("change", values.CHAR, quoted=True))
     source = json_text({"db": table.database, "table": table.table})
@@ -36,7 +36,7 @@ def debezium(table: TableId, schema: TableSchema) -> MessageLayout:
 
 
 def canal(table: TableId, schema: TableSchema) -> MessageLayout:
-    """`old`, `data`, `type` and the table. Executor; once per table and schema."""
+    """The layout with `old`, `data`, `type` and the table. Executor; once per table and schema."""
     fields = _fields(schema)
     return _layout(
         table, schema,

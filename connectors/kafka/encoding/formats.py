@@ -1,4 +1,4 @@
-"""The formats by name: which layout a table's messages have."""
+"""Choose the layout of a table's messages by the name of the format."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from connectors.kafka.encoding.template import KEY, FieldEncoding, Part, RowPart
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 _NAME = "cdc"
-"""`source.name` in Debezium's messages where the options give none."""
+"""The `source.name` in Debezium's messages when the options give none."""
 
 
 def layout_of(
     table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str, register: Register | None = None
 ) -> MessageLayout:
-    """How messages of a table are written. Executor; once per table and schema of a task.
+    """The layout of a table's messages. Executor; once per table and schema of a task.
 
-    `register`: puts schemas into the Schema Registry, where the options name one.
+    `register` puts schemas into the Schema Registry, if the options name one.
     """
     if register is not None:
         return avro.layout(table, schema, naming_of(options, version), options.modes(), register)
@@ -33,7 +33,7 @@ def layout_of(
 
 
 def naming_of(options: KafkaSinkOptions, version: str) -> Naming:
-    """The origin in Debezium's messages."""
+    """The names of the origin in Debezium's messages."""
     return Naming(options.topic_prefix or _NAME, version)
 
 
@@ -53,7 +53,7 @@ def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, ve
 
 
 def _csv_key(table: TableId, key: Sequence[Part]) -> tuple[Part, ...]:
-    """A key in JSON as a line of CSV: the table, then its values; texts in quotes that are doubled inside."""
+    """The parts of a key as a line of CSV: the table, then the values; texts in quotes, with inner quotes doubled."""
     fields = tuple(_csv_field(field) for part in key if isinstance(part, RowPart) for field in part.fields)
     name = str(table).replace('"', '""')
     if not fields:
@@ -65,6 +65,6 @@ def _csv_field(field: FieldEncoding) -> FieldEncoding:
     unnamed = replace(field, label="")
     if field.op in (values.TEXT, values.RAW):
         return replace(unnamed, op=values.CSV, quoted=True, room=8)
-    if field.op == values.LATIN1:  # escaped as JSON, which CSV does not know
+    if field.op == values.LATIN1:  # would be escaped as in JSON, which CSV does not know
         return replace(unnamed, op=values.BASE64, room=8)
     return unnamed

@@ -1,4 +1,4 @@
-"""The parts of keys and values of one table at one schema, as a format decides."""
+"""The layout of messages of one table and schema: the parts of their keys and values, as the format defines them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Naming:
 
     Attributes:
         name: Debezium's logical name of the server (`topic.prefix`), part of the names of Connect schemas.
-        version: of this tool.
+        version: the version of this tool.
     """
 
     name: str
@@ -27,15 +27,16 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class MessageLayout:
-    """The parts of values and keys; `key` is None for messages without one.
+    """The parts of values and keys; `key` is None for messages without a key.
 
     Attributes:
-        moved: the parts of a key in headers, which say where a row went whose key changed; None for no headers.
-        prepare: columns that the kernel cannot read as they are, each with what makes them readable.
-        tombstones: whether a delete of a key may be followed by a message without a value.
-        deletes: whether a delete has a value; without, it is a tombstone itself, and only tables with a key can be
-            updated.
-        split_keys: whether an update that changes the key is a delete and an insert.
+        moved: the parts of the key in headers, which tell the other key of a row whose key changed; None for no
+            headers.
+        prepare: by column, a conversion of values that the kernel cannot read as they are.
+        tombstones: whether the delete of a key may be followed by a message without a value.
+        deletes: whether a delete has a value. If not, the delete is itself a tombstone, and only tables with a key can
+            have updates and deletes.
+        split_keys: whether an update that changes the key becomes a delete and an insert.
     """
 
     value: tuple[Part, ...]

@@ -1,7 +1,7 @@
-"""Maxwell's messages: a row as an object, what an update changed in `old`, and the place in the log.
+"""Maxwell's messages: the row as an object, the values that an update changed in `old`, and the log position.
 
-Of Maxwell's members those about the transaction (`xid`, `xoffset`, `commit`) are left out, as it leaves them out with
-`output_commit_info=false`: a block does not say which row is the last of its transaction.
+Maxwell's members about the transaction (`xid`, `xoffset`, `commit`) are omitted, as Maxwell itself does with
+`output_commit_info=false`: a block does not tell which row is the last of its transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 
 
 def layout(table: TableId, schema: TableSchema) -> MessageLayout:
-    """How messages of a table are written. Executor; once per table and schema."""
+    """The layout of a table's messages. Executor; once per table and schema."""
     fields = fields_of(schema)
     by_name = {field.name: field for field in fields}
     keys = tuple(by_name[name] for name in schema.primary_key)
@@ -49,8 +49,10 @@ def layout(table: TableId, schema: TableSchema) -> MessageLayout:
 
 
 def schema_message(change: TableChange) -> dict[str, Any] | None:
-    """One for each table of a statement, one for a database; None for what Maxwell does not tell: a table that is
-    emptied, and what no statement did."""
+    """The message about one table of a statement, or about a database.
+
+    None for changes that Maxwell does not report: truncated tables, and changes without a statement.
+    """
     statement = change.statement
     if statement is None or change.emptied or (of_database(change) and not change.first):
         return None

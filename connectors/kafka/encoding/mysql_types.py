@@ -1,4 +1,4 @@
-"""Columns as MySQL spells their types: the source's own spelling, or one that holds the same values."""
+"""The types of columns in MySQL's spelling: the source's own, or a type that holds the same values."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _spelled(found: DataType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MySqlType:
-    """A type in its parts.
+    """The parts of a MySQL type.
 
     Attributes:
-        name: lower case, such as `int`. unsigned: whether it says so.
-        numbers: what stands in the brackets of other types than ENUM and SET, such as precision and scale.
-        labels: of ENUM and SET.
+        name: the name in lower case, such as `int`. unsigned: whether the type is UNSIGNED.
+        numbers: the numbers in parentheses, such as precision and scale; empty for ENUM and SET.
+        labels: the labels of ENUM and SET.
     """
 
     name: str

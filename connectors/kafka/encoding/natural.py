@@ -1,7 +1,7 @@
-"""Columns as plain JSON: numbers as numbers with all their digits, dates and times as text, bytes as base64.
+"""Encode columns as plain JSON: numbers with all their digits, dates and times as text, bytes as base64.
 
-The rules are Maxwell's: ENUM is its label, SET a list, BIT(n) a number, a shape its well-known text, MySQL's JSON a
-value of its own.
+The rules are Maxwell's: ENUM becomes its label, SET a list, BIT(n) a number, a shape its well-known text, and MySQL's
+JSON a JSON value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connectors.kafka.encoding.template import FieldEncoding, json_text
 from connectors.shared.conversion.geometry import geometry_text
 from connectors.shared.conversion.policy import RejectedValue
 
-_MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
+_MOST_DIGITS = 38  # of Arrow's decimals; longer ones are text
 _NUMBERS: dict[Kind, tuple[int, int]] = {
     Kind.BOOLEAN: (values.BIT_DIGIT, 4), Kind.TINYINT: (values.INT8, 8), Kind.SMALLINT: (values.INT16, 8),
     Kind.INT: (values.INT32, 16), Kind.BIGINT: (values.INT64, 24), Kind.TINYINT_UNSIGNED: (values.UINT8, 8),
@@ -38,12 +38,12 @@ _MOMENTS = (Kind.TIME, *TIMESTAMPS)
 
 
 def fields_of(schema: TableSchema) -> tuple[FieldEncoding, ...]:
-    """How each column's values are written."""
+    """The encoding of each column's values."""
     return tuple(_field(column) for column in schema.columns)
 
 
 def prepared_of(schema: TableSchema) -> dict[str, Prepare]:
-    """The conversions for columns that the kernel cannot read as they are."""
+    """By column, the conversions of values that the kernel cannot read as they are."""
     return {column.name: found for column in schema.columns if (found := _prepare(column)) is not None}
 
 
@@ -87,7 +87,7 @@ def _members(text: str) -> str:
 
 
 def texts_of(array: pa.Array, text: Callable[..., str]) -> pa.Array:
-    """The text of each value; each distinct value is worked out once."""
+    """The text of each value, computed once for each distinct value."""
     encoded = array.dictionary_encode()
     found = pa.array([None if each is None else text(each) for each in encoded.dictionary.to_pylist()], pa.string())
     return pc.take(found, encoded.indices) if len(found) else pa.nulls(len(array), pa.string())

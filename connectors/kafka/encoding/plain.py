@@ -1,4 +1,4 @@
-"""Rows as they are: a value is the row as an object, a delete a message without a value, for the key."""
+"""Plain rows: the value is the row as an object; a delete is a message with the key and no value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INSTANT_ROOM = 40
 
 
 def layout(schema: TableSchema) -> MessageLayout:
-    """How messages of a table are written: as Maxwell's rows, but TIMESTAMP says that it is UTC.
+    """The layout of a table's messages: like Maxwell's rows, but a TIMESTAMP is marked as UTC.
 
     Executor; once per table and schema.
     """

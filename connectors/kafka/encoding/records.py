@@ -1,8 +1,8 @@
-"""Keys and values of messages as the objects that the client takes, made in one step.
+"""Make the keys and values of messages into the objects that the client takes, in one step.
 
-The client wants a dictionary for each message. Made one by one, with a slice for every key and value, they cost more
-than the texts in them; so the kernel writes texts and dictionaries as one pickle, which Python's own reader turns into
-objects.
+The client takes a dictionary for each message. Making these one by one, with a slice for every key and value, would
+cost more than writing their texts. So the kernel writes texts and dictionaries as one pickle, which Python's own reader
+turns into objects.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from connectors.kafka.encoding.kernels.records import RECORD_BYTES, write_record
 from connectors.kafka.encoding.template import Beside, Description, Part
 
 Record = dict[str, bytes]
-"""`key` and `value`; what a message does not have is left out."""
+"""The `key` and `value` of a message, as far as it has them."""
 
 _BEGIN = b"\x80\x04\x8c\x03key\x940\x8c\x05value\x940]("
-"""Protocol 4; remember two names, 0 and 1; a list, and a mark before what goes into it."""
+"""The begin of the pickle: protocol 4, two names to remember as 0 and 1, a list, and a mark before its items."""
 _END = b"e."
 
 
 class RecordTemplate:
-    """Writes the records of one layout. Executor; built once per table and schema, used by one thread."""
+    """Writes the records of one layout. Executor; made once per table and schema, used by one thread."""
 
     def __init__(self, key: Sequence[Part] | None, value: Sequence[Part]) -> None:
         self._key, self._value = key or (), value
@@ -34,13 +34,13 @@ class RecordTemplate:
     def write(
         self, rows: pa.RecordBatch, beside: Beside, picks: np.ndarray, events: np.ndarray, skip: np.ndarray
     ) -> tuple[list[Record], np.ndarray]:
-        """One record per message, and the bytes of key and value of each.
+        """Write one record per message; return the records, and the bytes of key and value of each.
 
         Args:
-            rows: row images; fields of rows are columns of it.
-            beside: columns with a value per message.
-            picks: int64[m, 3], the message's rows: before, after, key; -1 is none.
-            events: int64[m], equal for messages that stand together and are of one event.
+            rows: the row images, with a column for each field.
+            beside: the columns with a value per message.
+            picks: int64[m, 3], the rows of each message: before, after, key; -1 for none.
+            events: int64[m], equal for neighbouring messages of one event.
             skip: uint8[m], 1 for a message without a value.
         """
         count = len(picks)
@@ -60,7 +60,7 @@ class RecordTemplate:
         return records, sizes
 
     def _place(self, room: int) -> int:
-        """The address where that much may be written. The memory is kept, as new pages cost more than the texts."""
+        """The address of memory with that much room. It is reused, because new pages cost more than the texts."""
         needed = len(_BEGIN) + room + len(_END)
         if len(self._out) < needed:
             self._out = np.empty(needed, np.uint8)

@@ -1,4 +1,4 @@
-"""Messages about schema changes, in the forms of Debezium, Canal and Maxwell. Pure; driver."""
+"""Make messages about schema changes in the formats of Debezium, Canal and Maxwell. Pure; driver."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from connectors.kafka.sink_options import KafkaSinkOptions
 
 @dataclass(frozen=True, slots=True)
 class SchemaMessage:
-    """One message.
+    """One message about a schema change.
 
     Attributes:
-        table: its rows before the message have this name.
-        key, value: JSON texts; None is no key.
-        of_rows: it belongs to the rows of the table, wherever schema changes go.
+        table: the table's name in the rows before the message.
+        key, value: JSON texts; the key may be None.
+        of_rows: whether it goes to the topic of the table's rows, wherever other schema changes go.
     """
 
     table: TableId
@@ -34,8 +34,8 @@ class SchemaMessage:
 def schema_messages(
     announced: Sequence[Announced], options: KafkaSinkOptions, naming: Naming, now_ms: int
 ) -> Iterator[SchemaMessage]:
-    """The messages about the changes of a batch, in order; as the options say there may be none."""
-    # In one topic they are in order, so each step of a RENAME has its message; Canal has one for the whole statement.
+    """The messages about the changes of a batch, in order; the options may want none."""
+    # One topic keeps their order, so each step of a RENAME has a message; Canal has one for the whole statement.
     each_rename = options.schema_changes == "topic" and options.value_format != "canal-json"
     for change in table_changes(announced, each_rename=each_rename):
         if options.schema_changes != "none":

@@ -1,4 +1,4 @@
-"""Schema changes of a batch as what each statement did to each table. Pure; driver."""
+"""Combine the schema changes of a batch into the effect of each statement on each table. Pure; driver."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class TableChange:
     """The effect of one statement, or of none, on one table.
 
     Attributes:
-        table: its name afterwards. old_table: its name before.
-        before, after: its schema; None is no table.
-        emptied: whether its rows are gone and nothing else is changed.
-        first: whether it is the first table of its statement.
+        table: the name after the statement. old_table: the name before it.
+        before, after: the schema; None when there is no table.
+        emptied: whether the rows were deleted and nothing else changed.
+        first: whether it is the first table of the statement.
     """
 
     table: TableId
@@ -40,7 +40,7 @@ class TableChange:
 
     @property
     def kind(self) -> str:
-        """`CREATE`, `DROP`, `TRUNCATE`, `RENAME` (of the table, and nothing else is changed) or `ALTER`."""
+        """The kind: `CREATE`, `DROP`, `TRUNCATE`, `RENAME` (only of the table) or `ALTER`."""
         if self.emptied:
             return "TRUNCATE"
         if self.after is None:
@@ -51,10 +51,10 @@ class TableChange:
 
 
 def table_changes(announced: Sequence[Announced], *, each_rename: bool) -> Iterator[TableChange]:
-    """The changes in order, those of a statement to one table in one. Copies that the pipeline makes are left out.
+    """The changes in order, with one for all changes of a statement to a table. Re-snapshots are omitted.
 
     Args:
-        each_rename: a statement that renames several tables, or one several times, is a change for each of its steps.
+        each_rename: whether each step of a RENAME is a change, when it renames several tables or one several times.
     """
     own = (item for item in announced if not _of_copy(item.change))
     for statement, items in groupby(own, key=lambda item: item.change.statement):
@@ -81,13 +81,13 @@ def _of_statement(statement: SourceStatement | None, groups: Sequence[Sequence[A
         emptied = all(isinstance(item.change, TruncateTable) for item in items)
         old, table = items[0].change.table, _named_after(items[-1].change)
         if statement is None and not emptied and (before, table) == (after, old):
-            continue  # a table that is there already is told once more at the start of a run
+            continue  # an existing table is announced again at the start of a run
         yield TableChange(table, old, before, after, statement, emptied, first)
         first = False
 
 
 def _of_copy(change: SchemaChange) -> bool:
-    """Whether nothing happened to the source's table: its rows are only read again."""
+    """Whether the source's table did not change, and its rows are only read again."""
     if isinstance(change, TruncateTable):
         return change.copied
     return isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.schema is None)

@@ -1,4 +1,4 @@
-"""Texts of messages out of parts: literals, rows and values, written by a kernel from the buffers of a block."""
+"""Describe the texts of messages as parts (literals, rows, values) for the kernel that writes them from a block."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from connectors.shared.kernels.buffers import buffers, string_offsets
 BEFORE, AFTER, KEY = messages.BEFORE, messages.AFTER, messages.KEY
 _MARGIN = 256
 _AROUND = 16
-"""The most bytes that a row takes beside its members: braces, brackets, the name `old`."""
+"""The most bytes of a row besides its members: braces, brackets, the name `old`."""
 
 _ESCAPED = (values.TEXT,)
 _FACTORS = {
     values.TEXT: 1, values.RAW: 1, values.CSV: 2, values.BASE64: 2, values.BACKWARDS: 2, values.HEX: 2,
     values.GEOMETRY: 2, values.POINT: 2, values.LATIN1: 6, values.FLOATS: 25,
 }  # fmt: skip
-"""The most bytes of text for a byte, or an item, of a value of any length."""
+"""The most bytes of text for each byte, or item, of a value of variable length."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldEncoding:
-    """The encoding of a column's values: `op` of the kernels, its `detail`, and the most bytes that a value takes.
+    """The encoding of a column's values: the kernels' `op`, its `detail`, and the most bytes (`room`) of a value.
 
-    `room` does not count the bytes of values of any length, whose text grows with them. `label` is the member's name
-    in objects where that is not the column's; empty for none.
+    `room` does not include the text of values of variable length. `label` is the member's name in objects if it is not
+    the column's; otherwise empty.
     """
 
     name: str
@@ -51,8 +51,10 @@ class FieldEncoding:
 
 @dataclass(frozen=True, slots=True)
 class RowPart:
-    """A part: a row of the message as an object of these columns, null when the message has none; or another `kind`
-    of the kernel's: `CHANGED`, `OLD`, `MEMBERS`."""
+    """A part that writes a row of the message: an object with these columns, or null when the message has no such row.
+
+    `kind` may also be another one of the kernel: `CHANGED`, `OLD`, `MEMBERS`.
+    """
 
     which: int
     fields: tuple[FieldEncoding, ...]
@@ -61,9 +63,9 @@ class RowPart:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A part: a value of the message itself, from the column of that name beside the rows, as JSON or by its `kind`.
+    """A part that writes a value of the message itself, from the column of that name beside the rows.
 
-    `text` makes of the JSON text that all messages have what stands in the message.
+    It is written as JSON, or by its `kind`. `text` converts a JSON text that all messages share to the message's form.
     """
 
     field: FieldEncoding
@@ -73,21 +75,21 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A part: literals and values that are the same in all messages of one event; written once for those."""
+    """A part of literals and values that are the same in all messages of one event, and are written once for those."""
 
     parts: tuple[bytes | Value, ...]
 
 
 Part = bytes | RowPart | Value | Shared
 Beside = Mapping[str, pa.Array | bytes]
-"""Columns with a value per message; bytes are the text of all of them, as it stands in the message."""
+"""The columns with a value per message; bytes are the text that all messages have."""
 
 
 class Description:
-    """Parts as the kernels read them: addresses of literals and of the columns of some rows.
+    """Parts in the form that the kernels read: addresses of literals, and of the columns of some rows.
 
-    `room` is the most bytes that they take for `count` messages. Keep it until the kernel is through, and the rows and
-    the columns beside them too.
+    `room` is the most bytes that they take for `count` messages. Keep the object, the rows and the columns beside them
+    alive until the kernel has finished.
     """
 
     def __init__(self, rows: pa.RecordBatch, beside: Beside, count: int) -> None:
@@ -99,7 +101,7 @@ class Description:
         self.room = _MARGIN
 
     def addresses(self) -> tuple[int, int, int]:
-        """Addresses: int64[p, 4] of parts, int64[c, 11] of columns, int64[p, 3] of zeros. After the last part."""
+        """The addresses of int64[p, 4] parts, int64[c, 11] columns, int64[p, 3] zeros. Call after the last `add`."""
         parts = np.array(self._lines, np.int64)
         columns = np.array(self._columns, np.int64)
         memo = np.zeros((len(self._lines), len(messages.MEMO)), np.int64)
@@ -107,7 +109,7 @@ class Description:
         return int(parts.ctypes.data), int(columns.ctypes.data), int(memo.ctypes.data)
 
     def add(self, parts: Sequence[Part]) -> int:
-        """Describe these parts after those before; returns how many that makes."""
+        """Append the description of these parts; return the number of entries that this adds."""
         before = len(self._lines)
         for part in _merge_literals(self._with_texts(parts)):
             if isinstance(part, Shared):
@@ -126,7 +128,7 @@ class Description:
         return len(self._lines) - before
 
     def _with_texts(self, parts: Sequence[Part]) -> Iterator[Part]:
-        """The parts with texts in place of values that are the same in all messages."""
+        """The parts, with texts instead of values that are the same in all messages."""
         for part in parts:
             if isinstance(part, Value) and isinstance(text := self._beside[part.field.name], bytes):
                 yield part.text(text)
@@ -164,7 +166,7 @@ class Description:
 
 
 def other_columns(parts: Iterable[Part]) -> frozenset[str]:
-    """The columns beside the rows that these parts name."""
+    """The columns beside the rows that these parts use."""
     found = set()
     for part in parts:
         if isinstance(part, Value):
@@ -175,7 +177,7 @@ def other_columns(parts: Iterable[Part]) -> frozenset[str]:
 
 
 def differing(rows: pa.RecordBatch, names: Sequence[str], pairs: np.ndarray) -> np.ndarray:
-    """bool[n]: whether any of the named columns differs between the two rows of each pair, int64[n, 2]."""
+    """Whether the two rows of each pair (int64[n, 2]) differ in any of the named columns (bool[n])."""
     described = np.array(
         [_numbers(FieldEncoding(name, values.RAW), rows.column(name), None, 0) for name in names], np.int64
     )
@@ -186,7 +188,7 @@ def differing(rows: pa.RecordBatch, names: Sequence[str], pairs: np.ndarray) -> 
 
 
 def _prefix(field: FieldEncoding) -> np.ndarray:
-    """The member's name and a colon, with as much memory as the kernel reads."""
+    """The member's name and a colon, padded to the memory that the kernel reads."""
     text = field.label_text
     found = np.zeros(max(len(text), messages.SHORT_PREFIX), np.uint8)
     found[: len(text)] = np.frombuffer(text, np.uint8)
@@ -194,12 +196,12 @@ def _prefix(field: FieldEncoding) -> np.ndarray:
 
 
 def json_text(found: object) -> bytes:
-    """A value as JSON without blanks."""
+    """A value as JSON without spaces."""
     return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _merge_literals(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Literals that stand side by side as one."""
+    """Merge neighbouring literals into one."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None
@@ -219,7 +221,7 @@ def _numbers(field: FieldEncoding, array: pa.Array, prefix: np.ndarray | None, s
 
 
 def _size(field: FieldEncoding, array: pa.Array) -> int:
-    """The most bytes that the texts of a column's values take beside `room`."""
+    """The most bytes that the texts of a column's values take in addition to `room`."""
     factor = _FACTORS.get(field.op, 0)
     if factor == 0 or len(array) == 0:
         return 0

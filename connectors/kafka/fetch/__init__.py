@@ -1,1 +1,1 @@
-"""Messages off the brokers as columns: librdkafka's own functions and a kernel, without an object per message."""
+"""Fetch messages from the brokers as columns, with librdkafka's functions and a kernel, without an object for each."""

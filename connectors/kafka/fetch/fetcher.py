@@ -1,4 +1,4 @@
-"""A consumer that gives columns. It is told what to read, and commits nothing."""
+"""A consumer that returns columns. It is told which partitions to read, and commits no offsets."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from connectors.kafka.formats.wrapped import head_of
 from connectors.kafka.kernels import messages, prefixes
 
 Hear = Callable[[KafkaError], None]
-"""Takes what the client hears about its connections."""
+"""Takes the errors that the client reports about its connections."""
 _MOST = 256 << 20
-"""Most bytes in one buffer: its places are numbers of 32 bits."""
+"""The most bytes in one buffer, since positions in it are numbers of 32 bits."""
 _PADDING = 8
 _REASON = 512
 _MOST_HEADS = 32
-"""Schemas that values are compared with; values with others are copied whole."""
+"""The most schemas with which values are compared; values with other schemas are copied with theirs."""
 ERROR_CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
 """void error_cb(rd_kafka_t *client, int code, const char *reason, void *opaque)"""
 CONSUMER = 1
@@ -37,7 +37,7 @@ CONSUMER = 1
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A broker's error about a partition. `partition` is -1 for an error that is about none."""
+    """A broker's error about a partition; `partition` is -1 for an error that concerns none."""
 
     topic: str
     partition: int
@@ -47,7 +47,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Fetched:
-    """The result of one call: messages of each partition in their order, and failures."""
+    """The result of one call: the messages of each partition in order, and failures."""
 
     messages: list[Messages] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -57,16 +57,16 @@ class Fetched:
 
     @property
     def count(self) -> int:
-        """How many messages."""
+        """The number of messages."""
         return sum(map(len, self.messages))
 
 
 class Fetcher:
-    """One client. `close` may come from another thread; whoever fetches then gets nothing any more.
+    """A consumer. Another thread may call `close`; after that, `fetch` returns nothing.
 
     Args:
-        config: settings in librdkafka's names.
-        hear: is called from within `fetch`.
+        config: the settings, by librdkafka's names.
+        hear: gets errors of connections; called from within `fetch`.
 
     Raises KafkaException for a setting that is refused.
     """
@@ -98,7 +98,7 @@ class Fetcher:
             raise KafkaException(KafkaError(code))
 
     def fetch(self, most: int, wait_s: float) -> Fetched:
-        """Wait for the first message, and take at most `most` of those that are there then."""
+        """Wait for the first message, and return at most `most` of those available then."""
         found = Fetched()
         with self._lock:
             if self._client is None:
@@ -112,7 +112,7 @@ class Fetcher:
         return found
 
     def marks(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """The first offset of a partition and the one after its last, as the last answer had them."""
+        """The first offset of a partition and the one after its last, as of the last answer."""
         low, high = ctypes.c_int64(-1), ctypes.c_int64(-1)
         with self._lock:
             if self._client is None:
@@ -123,13 +123,13 @@ class Fetcher:
         return None if code or high.value < 0 else (low.value, high.value)
 
     def release_memory(self) -> None:
-        """Nothing is fetched for a while: what much reading has left behind is given back to the system."""
+        """Return the memory of earlier reading to the system, because nothing will be fetched for a while."""
         if self._taken >= MUCH:
             self._taken = 0
             trim_memory()
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         with self._lock:
             client, self._client = self._client, None
             if client is not None:
@@ -139,7 +139,7 @@ class Fetcher:
         self.release_memory()
 
     def _consume(self, at: int, most: int, wait_s: float) -> int:
-        """Let the client put addresses of messages after the first `at`; how many came."""
+        """Have the client store addresses of messages from number `at` on; return how many came."""
         if len(self._found) < at + most:
             self._found = np.concatenate((self._found[:at], np.zeros(most, np.int64)))
         address = self._found.ctypes.data + 8 * at
@@ -149,7 +149,7 @@ class Fetcher:
         return count
 
     def _copy_to_buffer(self, pointers: Any, first: int, found: Fetched) -> int:
-        """Take what fits one buffer; how many messages."""
+        """Copy as many messages as one buffer has room for; return their number."""
         sizes = np.zeros(1, np.int64)
         count: int = messages.fitting(pointers, first, _MOST, sizes)
         pointers = pointers[first : first + count]
@@ -176,7 +176,7 @@ class Fetcher:
         return count
 
     def _learn(self, values: Texts, headed: Any) -> None:
-        """The schema that the last value has around it, when it is a new one: the next are copied without it."""
+        """Remember the schema around the last value if it is new, so that later values are copied without it."""
         whole = np.flatnonzero((headed < 0) & values.present)
         if not len(whole) or len(self._heads) == _MOST_HEADS:
             return
@@ -185,7 +185,7 @@ class Fetcher:
             self._heads.append(head)
 
     def _by_partition(self, topics: Any, partitions: Any) -> Iterator[tuple[str, int, Any]]:
-        """The rows of each partition: a slice where all are of one."""
+        """The rows of each partition; a slice if all are of the same one."""
         if not len(topics):
             return
         if (topics == topics[0]).all() and (partitions == partitions[0]).all():
@@ -200,7 +200,7 @@ class Fetcher:
         return bytes(self._library.topic_name(topic)).decode() if topic else ""
 
     def _failure(self, pointer: int) -> Failure:
-        """The error that a message stands for. The message is given back."""
+        """The error that a message stands for; releases the message."""
         message = MessageFields.from_address(pointer)
         reason = ctypes.string_at(message.payload, message.len) if message.payload else b""
         found = Failure(
@@ -211,7 +211,7 @@ class Fetcher:
 
 
 def warm_fetching() -> None:
-    """Load the kernels that take messages."""
+    """Load the kernels that copy messages."""
     nothing, places = np.zeros(0, np.int64), np.zeros(0, np.int32)
     messages.fitting(nothing, 0, _MOST, np.zeros(1, np.int64))
     messages.copy_messages(
@@ -226,7 +226,7 @@ def _error(code: int, reason: bytes | None) -> KafkaError:
 
 
 def _client(library: Library, config: Mapping[str, Any], heard: Any) -> int:
-    """A consumer whose events come with its messages."""
+    """Create a consumer whose events come with its messages."""
     settings, error_text = library.conf_new(), ctypes.create_string_buffer(_REASON)
     for name, value in config.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -281,7 +281,7 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
 
 
 class Library:
-    """The functions, without their common beginning `rd_kafka_`."""
+    """The functions of librdkafka, by their names without the prefix `rd_kafka_`."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         for name, (result, arguments) in _FUNCTIONS.items():
@@ -293,13 +293,13 @@ class Library:
         raise AttributeError(name)
 
     def address(self, name: str) -> int:
-        """Where a function is, for a kernel that calls it."""
+        """The address of a function, for a kernel that calls it."""
         return ctypes.cast(getattr(self, name), c_void_p).value or 0
 
 
 @lru_cache(maxsize=1)
 def library() -> Library:
-    """The library in this process. Raises SourceError where confluent-kafka does not show it."""
+    """The librdkafka of this process. Raises SourceError when confluent-kafka does not expose it."""
     import confluent_kafka.cimpl as client
 
     return _library_of(client)

@@ -1,8 +1,9 @@
-"""Columns that an ALTER TABLE adds, and what rows that are there get in them: constants of one closed list. Pure.
+"""Find the columns that an ALTER TABLE adds, and the values that existing rows get in them. Pure.
 
-Certain are NULL, and as DEFAULT (or, for NOT NULL without one, as the value that the server puts there) whole numbers,
-DECIMAL and FLOAT that are not rounded, text without backslashes, a member of an ENUM as its definition spells it, and
-DATE, DATETIME and TIME in full without a fraction. What is not on the list is told, and not guessed.
+Only these values are taken as certain: NULL; and as a DEFAULT (or as the value that the server uses for NOT NULL
+without one) whole numbers, DECIMAL and FLOAT that are not rounded, text without backslashes, a member of an ENUM
+spelled as in its definition, and complete DATE, DATETIME and TIME without a fraction. Anything else is reported instead
+of guessed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ COMPUTED = "the server's default for it is no constant that is certain here"
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A column that is new.
+    """A column that is added.
 
     Attributes:
         kind: the base type in the statement, as `TypeSpec.name` has it.
-        fill: the text of what rows that are there get; None for NULL.
-        uncertain: why that is not certain; empty when it is.
-        if_new: it may have been there already.
+        fill: the text of the value that existing rows get; None for NULL.
+        uncertain: why that value is not certain; empty when it is.
+        if_new: whether the column may have existed already (IF NOT EXISTS).
     """
 
     name: str
@@ -45,14 +46,14 @@ class Added:
 
 
 def added_column(clause: AddColumnClause) -> Added:
-    """The column that a clause adds, with the value of rows that are there or why it is not certain."""
+    """The column that a clause adds, with the value of existing rows, or why that is not certain."""
     column, default = clause.column, clause.column.default
     null = column.nullable is not False if default is None else default.kind is DefaultKind.NULL
     fill, certain = None, False
     if column.generated or column.auto_increment or column.primary_key:
         pass
     elif null:
-        # By an old server's settings a TIMESTAMP that says nothing of NULL is NOT NULL.
+        # With the settings of old servers, a TIMESTAMP without NULL or NOT NULL is NOT NULL.
         certain = default is not None or column.nullable is True or column.type.name != "timestamp"
     else:
         fill = _fill(column)
@@ -61,7 +62,7 @@ def added_column(clause: AddColumnClause) -> Added:
 
 
 def _fill(column: ColumnDefinition) -> str | None:
-    """The value of rows that are there in a column that is not NULL for them; None where it is not certain."""
+    """The value that existing rows get in a column where it is not NULL; None when it is not certain."""
     kind, default = column.type.name, column.default
     if default is None:
         implicit = "0" if kind in _NUMBERS else "" if kind in _WORDS else next(iter(column.type.labels), None)
@@ -72,14 +73,14 @@ def _fill(column: ColumnDefinition) -> str | None:
 
 
 def _value(spec: TypeSpec, text: str, *, written: bool) -> str | None:
-    """The text as a value of the type; None where a server may make another one of it, or a sink read it otherwise."""
+    """The text as a value of the type; None when a server may change it, or a sink may read it differently."""
     kind = spec.name
     if "\\" in text or "\0" in text or ("'" in text and '"' in text):
         return None
     if kind in _NUMBERS:
         return _number(spec, text)
     if kind in _WORDS:
-        # A number is spelled by the server.
+        # The server decides how a number is spelled.
         return (text.rstrip(" ") if kind == "char" else text) if written or text.isdigit() else None
     if kind == "enum":
         return text if text in spec.labels else None
@@ -104,7 +105,7 @@ def _number(spec: TypeSpec, text: str) -> str | None:
 
 
 def _scaled(value: Decimal, precision: int, scale: int) -> str | None:
-    """With as many digits as the type has; None for a number that it does not hold as it is."""
+    """The number with the type's digits; None for one that the type cannot hold exactly."""
     try:
         found = value.quantize(Decimal(1).scaleb(-scale))
     except InvalidOperation:
@@ -120,7 +121,7 @@ def _is_single(value: Decimal) -> bool:
 
 
 def as_value(data_type: DataType, kind: str, fill: str) -> str | None:
-    """The value that rows get in a column of this type, as its default's text; None where that is not certain.
+    """The value that rows get in a column of this type, as the text of a default; None when that is not certain.
 
     Args:
         kind, fill: as in `Added`.

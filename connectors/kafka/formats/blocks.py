@@ -1,4 +1,4 @@
-"""Groups of row images into change blocks, once the schema of their table is known."""
+"""Turn groups of row images into change blocks, once the schema of their table is known."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Count = Callable[[str, int], None]
 
 @lru_cache(maxsize=1024)
 def row_tree(names: tuple[str, ...]) -> Tree:
-    """The tree that finds columns in rows."""
+    """The tree that finds the columns in rows."""
     return Tree(dict.fromkeys(names))
 
 
 class Columns:
-    """The values of columns in images: a member of `changed` stands before that of the row."""
+    """The values of columns in images; a member of `changed` takes precedence over that of the row."""
 
     def __init__(self, images: MessageImages, names: tuple[str, ...]) -> None:
         tree = row_tree(names)
@@ -45,17 +45,17 @@ class Columns:
 
     @property
     def faults(self) -> Any:
-        """bool[n] images that are no JSON objects."""
+        """The images that are no JSON objects (bool[n])."""
         return self.rows.faults != 0
 
     @property
     def unknown(self) -> Any:
-        """bool[n] images that have another member with a value."""
+        """The images that have a further member with a value (bool[n])."""
         return self.rows.unknown >= 0
 
 
 Judge = Callable[["Columns", MessageImages], Mapping[int, str]]
-"""Why images cannot be rows of the table, by number, of messages that do not describe their columns."""
+"""For messages that do not describe their columns: the images that cannot be rows of the table, with the reason."""
 
 
 def block_of(
@@ -66,11 +66,11 @@ def block_of(
     count: Count,
     judge: Judge,
 ) -> tuple[ChangeBlock, dict[int, str]]:
-    """The block of a group, and the messages left out of it because a value cannot be read, with the reason.
+    """The block of a group, and the messages omitted because a value cannot be read, with the reason.
 
-    `schema` is the table's, which has at least the group's columns; `natural` tells how values are written that the
-    messages do not describe; `sequences` are int64 by the message's number. `count` takes remarks with table and
-    column. Raises SchemaUnknown for another column.
+    `schema` is that of the table, and has at least the group's columns. `natural` gives the fields of columns that the
+    messages do not describe. `sequences` are int64 by the message's number. `count` takes remarks with table and
+    column. Raises SchemaUnknown for a further column.
     """
     images, left_out = _expressible(group, schema)
     fields = {item.name: item for item in group.fields} if group.fields is not None else None
@@ -96,7 +96,7 @@ def block_of(
             arrays = [_column(columns, column, fields, natural, counts, group) for column in schema.columns]
         except _BadColumn as error:
             bad = np.zeros(len(images), np.bool_)
-            bad[error.row] = True  # raises IndexError for a row that is none of them: they would be decoded for ever
+            bad[error.row] = True  # a wrong row must raise IndexError, or decoding would be repeated for ever
             images = _without(images, bad, left_out, str(error))
             continue
         empty = _without_key(schema, arrays)
@@ -110,7 +110,7 @@ def block_of(
 
 
 def _without_key(schema: TableSchema, arrays: list[pa.Array]) -> Any:
-    """bool[n] rows with NULL in the key; None when there is none."""
+    """The rows with NULL in the key (bool[n]); None when there are none."""
     parts = [array for column, array in zip(schema.columns, arrays, strict=True) if column.name in schema.primary_key]
     if not any(array.null_count for array in parts):
         return None
@@ -118,14 +118,14 @@ def _without_key(schema: TableSchema, arrays: list[pa.Array]) -> Any:
 
 
 def _without(images: MessageImages, bad: Any, left_out: dict[int, str], reason: str) -> MessageImages:
-    """The images of other messages than those of the bad ones."""
+    """The images without all those of messages that have a bad image."""
     messages = np.unique(images.messages[bad])
     left_out.update(dict.fromkeys(messages.tolist(), reason))
     return images.part(~np.isin(images.messages, messages))
 
 
 def _expressible(group: TableGroup, schema: TableSchema) -> tuple[MessageImages, dict[int, str]]:
-    """The images that say something of a table without a key: a row that stands for its key is then a new one."""
+    """The images that can be expressed in a table without a key, where an upsert counts as an insert."""
     images, left_out = group.images, dict[int, str]()
     if schema.primary_key:
         return images, left_out

@@ -1,6 +1,7 @@
-"""Canal's flat messages: rows of one event as text values, before images as the changed columns alone.
+"""Read Canal's flat messages: the rows of one event with text values; before images only have the changed columns.
 
-Types are in every message (`mysqlType`). ENUM and SET come as numbers, bytes as Latin-1 text, BINARY without its zeros.
+Every message has the types (`mysqlType`). ENUM and SET are numbers, bytes are Latin-1 text, BINARY lacks its trailing
+zeros.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ _KINDS = {
     TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"),
     AlteredColumns: ("ALTER", "RENAME"),
 }  # fmt: skip
-"""The `type` that Canal gives each statement that can be carried out."""
+"""The `type` that Canal gives to each kind of supported statement."""
 _STATEMENTS = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"TRUNCATE", b"CINDEX", b"DINDEX")
 _INSERT, _UPDATE, _DELETE = b"INSERT", b"UPDATE", b"DELETE"
 _COPIED = b"INIT"
-"""Rows of a first copy, as programs write them that took over Canal's form."""
+"""The type of rows of an initial copy, in programs that adopted Canal's format."""
 _WATERMARK = b"TIDB_WATERMARK"
-"""TiCDC's mark of how far its log is, without rows."""
+"""The type of TiCDC's marks of its progress, which have no rows."""
 _SHORT = (
     "TiCDC has written the key of this row alone, as the message was too large (large-message-handle-option): "
     "raise max-message-bytes there, and compress"
@@ -59,14 +60,14 @@ _Described = tuple[tuple[Field, ...] | None, tuple[str, ...]]
 
 
 class CanalFormat:
-    """Reads Canal's messages. `zone` is the clock of TIMESTAMP values."""
+    """Reads Canal's messages. `zone` is the time zone of TIMESTAMP values."""
 
     def __init__(self, zone: str = "UTC") -> None:
         self._zone = zone
         self._met: dict[tuple[bytes, bytes], _Described] = {}
 
     def natural(self, column: Column) -> Field:
-        """The natural types, as in `Format`."""
+        """The field of a column that messages do not describe, as in `Format`."""
         return Field(column.name, column.type, zone=self._zone)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
@@ -108,7 +109,7 @@ class CanalFormat:
                 reading.groups.append(TableGroup(table, fields, key, images))
 
     def _described(self, types: bytes, keys: bytes) -> _Described:
-        """The columns by `mysqlType` and `pkNames`. Raises ValueError when they are not as Canal writes them."""
+        """The columns from `mysqlType` and `pkNames`. Raises ValueError when those are not in Canal's form."""
         found = self._met.get((types, keys))
         if found is None:
             columns, names = _read(types or b"null", dict, "mysqlType"), _read(keys or b"null", list, "pkNames")
@@ -119,7 +120,7 @@ class CanalFormat:
 
 
 def _read(text: bytes, kind: type[_T], member: str) -> _T:
-    """A member that is of this kind, or NULL. Raises ValueError."""
+    """Parse a member, which must be of this kind or NULL. Raises ValueError."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -130,7 +131,7 @@ def _read(text: bytes, kind: type[_T], member: str) -> _T:
 
 
 def _without_columns(scan: Scan) -> Any:
-    """bool[n] rows of which TiCDC has written the key alone; a delete needs no more."""
+    """The rows of which TiCDC has only written the key (bool[n]), except for deletes, which need no more."""
     place = scan.cells("_tidb", "claimCheckLocation")
     return (scan.cells("_tidb", "onlyHandleKey").kinds == TRUE) | (
         (place.kinds == STRING) & (place.stops > place.starts)
@@ -138,7 +139,7 @@ def _without_columns(scan: Scan) -> Any:
 
 
 def _op(kinds: Cells, row: int) -> int:
-    """The first letter of INSERT, UPDATE or DELETE, that of INSERT for copied rows; 0 for all else."""
+    """The first letter of INSERT, UPDATE or DELETE; that of INSERT for copied rows; 0 for any other type."""
     text = kinds.raw(row) if kinds.kinds[row] == STRING else b""
     return text[0] if text in (_INSERT, _UPDATE, _DELETE, _COPIED) else 0
 
@@ -161,8 +162,10 @@ def _read_other(reading: Reading, scan: Scan, place: int, number: int) -> None:
 
 
 def _changes(sql: str, table: TableId, kind: str) -> Changes:
-    """The changes of a statement, where its text and Canal's reading of it say the same: the table is one of its own,
-    by its new name."""
+    """The changes of a statement, if its text agrees with what Canal read from it.
+
+    The table that Canal names must be one of the statement's, under its new name.
+    """
     found = changes_of(sql, table.database)
     named = {change.new_table for change in found if isinstance(change, RenameTable)}
     named = named or {change.table for change in found}
@@ -170,7 +173,7 @@ def _changes(sql: str, table: TableId, kind: str) -> Changes:
 
 
 def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any) -> MessageImages:
-    """One image for each inserted or deleted row, two for an updated one."""
+    """The row images: one for each inserted or deleted row, two for an updated one."""
     rows, item, no_rows = elements(scan.cells("data").take(members))
     old, old_item, no_old = elements(scan.cells("old").take(members))
     per, old_per = np.bincount(item, minlength=len(members)), np.bincount(old_item, minlength=len(members))
@@ -203,7 +206,7 @@ def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numb
 
 
 def _places(message: Any) -> Any:
-    """The number of each image in its message; those of a message stand together."""
+    """The number of each image within its message; the images of a message are contiguous."""
     first = np.flatnonzero(np.diff(message, prepend=-1))
     return np.arange(len(message)) - np.repeat(first, np.diff(first, append=len(message)))
 

@@ -1,4 +1,4 @@
-"""Types of columns as Canal's and TiCDC's messages spell them in `mysqlType`, to fields."""
+"""Convert the types that Canal's and TiCDC's messages have in `mysqlType` to fields."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _MOST_DIGITS, _MOST_DECIMAL = 12, 65
 
 @dataclass(frozen=True, slots=True)
 class _ColumnType:
-    """A column's type, split: `decimal(10,2) unsigned` is `word`, `inside` and `unsigned`; `text` is all of it.
+    """The parts of a column's type: `decimal(10,2) unsigned` has `word`, `inside` and `unsigned`; `text` is the whole.
 
-    `zone` is the clock of its times.
+    `zone` is the time zone of its values.
     """
 
     column: str
@@ -51,18 +51,18 @@ class _ColumnType:
 
     @property
     def sizes(self) -> list[int]:
-        """The numbers in parentheses."""
+        """The numbers in the parentheses."""
         numbers = self.inside.split(",")
         return [int(part) for part in numbers if part.strip().isdecimal() and len(part) < _MOST_DIGITS]
 
     @property
     def length(self) -> int | None:
-        """The first number in parentheses."""
+        """The first number in the parentheses."""
         return next(iter(self.sizes), None)
 
 
 def field_of(name: str, text: object, zone: str) -> Field:
-    """The field of a column of this type. Raises ValueError for what is no type."""
+    """The field of a column of this type. Raises ValueError for a text that is no type."""
     match = _TYPE.fullmatch(text) if isinstance(text, str) else None
     if match is None or not isinstance(text, str):
         raise ValueError(f"the type of column {name} is no type of MySQL: {text!r:.40}")
@@ -92,7 +92,7 @@ def _temporal(of: _ColumnType) -> Field:
 
 
 def _sized_text(of: _ColumnType) -> Field:
-    """CHAR or VARCHAR; STRING without a length, as TiCDC writes it."""
+    """The field of CHAR or VARCHAR; STRING if there is no length, as TiCDC writes it."""
     return Field(of.column, _sized(of, _SIZED_TEXTS[of.word], Kind.STRING))
 
 
@@ -127,7 +127,7 @@ def _geometry(of: _ColumnType) -> Field:
 
 
 def _text(of: _ColumnType) -> Field:
-    """Text, and types that are not known."""
+    """The field of text, and of unknown types."""
     return Field(of.column, DataType(Kind.STRING), zone=of.zone, typed=of.word in _TEXTS)
 
 

@@ -1,7 +1,7 @@
-"""Kafka Connect's schema of a row, to fields. Pure.
+"""Convert Kafka Connect's schema of a row to fields. Pure.
 
 Names of Debezium's types: io.debezium.time.*, io.debezium.data.*; of Connect's own: org.apache.kafka.connect.data.*.
-Where the connector adds the column's own type (`column.propagate.source.type`), that one counts: it knows UNSIGNED.
+If the connector adds the column's own type (`column.propagate.source.type`), that type decides, since it has UNSIGNED.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MOST_BITS = 1 << 16
 
 
 def fields_of(schema: Schema) -> tuple[Field, ...]:
-    """The fields of a struct, in its order. Raises ValueError for what is no struct."""
+    """The fields of a struct, in its order. Raises ValueError for a schema that is no struct."""
     if schema.get("type") != "struct":
         raise ValueError(f"the schema of a row is a struct, got {schema.get('type')!r:.40}")
     fields = _items(schema)
@@ -62,7 +62,7 @@ def fields_of(schema: Schema) -> tuple[Field, ...]:
 
 
 def row_schema(schema: Schema) -> Schema | None:
-    """The schema of the rows in the schema of Debezium's envelope; None when it has none. Raises ValueError."""
+    """The schema of the rows within the schema of Debezium's envelope; None when it has none. Raises ValueError."""
     return next((item for item in _items(schema) if item.get("field") in ("after", "before")), None)
 
 

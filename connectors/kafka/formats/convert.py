@@ -1,4 +1,4 @@
-"""Values found in JSON text into Arrow arrays: one function per way of writing a value."""
+"""Convert values found in JSON text to Arrow arrays, with one function per way of writing a value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connectors.kafka.kernels import ABSENT, ESCAPED, FALSE, FRACTION, INTEGER, 
 
 
 class BadValue(ValueError):
-    """A value that is not what its type says. `row` counts from 0 in the array at hand."""
+    """Raised for a value that does not fit its type. `row` is its index in the array."""
 
     def __init__(self, row: int, message: str) -> None:
         super().__init__(message)
@@ -25,12 +25,12 @@ class BadValue(ValueError):
 
 
 def nulls(cells: Cells) -> Any:
-    """bool[n] values that are NULL or absent."""
+    """The values that are NULL or absent (bool[n])."""
     return (cells.kinds == NULL) | (cells.kinds == ABSENT)
 
 
 def binary(cells: Cells) -> pa.Array:
-    """Strings without their escapes, and everything else as it is written, as bytes."""
+    """The bytes of strings without escapes, and of everything else as it is written."""
     rows = len(cells)
     empty = nulls(cells)
     room = int(np.where(empty, 0, cells.stops.astype(np.int64) - cells.starts).sum())
@@ -42,12 +42,12 @@ def binary(cells: Cells) -> pa.Array:
 
 
 def text(cells: Cells) -> pa.Array:
-    """Text, found as `binary` finds bytes."""
+    """The values as text, read as in `binary`."""
     return cast(binary(cells), pa.string(), "is no UTF-8")
 
 
 def name_of(cells: Cells, row: int, what: str, *, needed: bool = True) -> str:
-    """A name of a table or database; empty for NULL where it is not `needed`. Raises ValueError for none."""
+    """The name of a table or database; empty for NULL if not `needed`. Raises ValueError for a missing or bad name."""
     kind = cells.kinds[row]
     if kind in (NULL, ABSENT) and not needed:
         return ""
@@ -60,7 +60,7 @@ def name_of(cells: Cells, row: int, what: str, *, needed: bool = True) -> str:
 
 
 def integers(cells: Cells) -> pa.Array:
-    """int64."""
+    """The values as int64."""
     values = np.empty(len(cells), np.int64)
     bad = spans.integers(cells.texts.address, cells.starts, cells.stops, cells.kinds, values)
     if bad >= 0:
@@ -69,7 +69,7 @@ def integers(cells: Cells) -> pa.Array:
 
 
 def whole_numbers(cells: Cells, target: pa.DataType) -> pa.Array:
-    """Integers of any width; true and false are 1 and 0."""
+    """The values as integers of any width; true and false are 1 and 0."""
     flags = (cells.kinds == TRUE) | (cells.kinds == FALSE)
     if flags.any():
         return cast(cast(booleans(cells), pa.int8()), target)
@@ -79,7 +79,7 @@ def whole_numbers(cells: Cells, target: pa.DataType) -> pa.Array:
 
 
 def booleans(cells: Cells) -> pa.Array:
-    """true and false; 1 and 0; "1", "0", "true" and "false"."""
+    """The values as booleans, from true and false, 1 and 0, or "1", "0", "true" and "false"."""
     plain = (cells.kinds == TRUE) | (cells.kinds == FALSE)
     empty = nulls(cells)
     if (plain | empty).all():
@@ -90,12 +90,12 @@ def booleans(cells: Cells) -> pa.Array:
 
 
 def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
-    """Floats and decimals from numbers or text, exactly as written; nothing is rounded to fit a decimal."""
+    """The values as floats or decimals, exactly as written in numbers or text; nothing is rounded to fit a decimal."""
     if pa.types.is_string(target):
         return decimal_text(text(cells))
     found = cast(text(cells), target, f"is no {target}")
     if pa.types.is_floating(target):
-        # Arrow reads 1e400 as infinity. What is written as a word, as NaN is, is what it says.
+        # Arrow reads 1e400 as infinity, which is refused. Words such as NaN are taken as they are.
         beyond = np.asarray(pc.is_inf(found).fill_null(False)) & _are_numbers(cells)
         if beyond.any():
             bad = int(np.argmax(beyond))
@@ -104,13 +104,13 @@ def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
 
 
 def digits_beyond_a_double(cells: Cells) -> int:
-    """How many numbers have more digits than a double tells apart."""
+    """How many numbers have more digits than a double can hold."""
     long = cells.stops - cells.starts >= _DOUBLE_DIGITS - 1
     whole_numbers = np.flatnonzero(long & (cells.kinds == INTEGER))
     lost = sum(map(_is_rounded, map(cells.raw, whole_numbers.tolist())))
     fractions = np.flatnonzero(long & (cells.kinds == FRACTION))
     if len(fractions):
-        # The pattern leaves few, and zeros at the end are no digits.
+        # The pattern leaves only few to check, and trailing zeros do not count.
         texts = text(cells.take(fractions))
         likely = texts.filter(pc.match_substring_regex(texts, "[1-9](?:[.]?[0-9]){17}")).to_pylist()
         lost += sum(
@@ -120,7 +120,7 @@ def digits_beyond_a_double(cells: Cells) -> int:
 
 
 def digits_beyond_micros(cells: Cells, in_nanos: bool) -> int:
-    """How many times of day or moments have digits after the sixth, which no column keeps. `in_nanos`: as numbers."""
+    """How many times have more than six digits of a second, which no column keeps. `in_nanos`: they are numbers."""
     if in_nanos:
         return int((integers(cells).fill_null(0).to_numpy() % 1000 != 0).sum())
     if not len(cells.kinds) or int((cells.stops - cells.starts).max()) < _LONG_TIME:
@@ -134,7 +134,7 @@ _DOUBLE_DIGITS = 17
 
 
 def _is_rounded(raw: bytes) -> bool:
-    """Whether a double is another number than this whole one; one beyond all doubles is refused elsewhere."""
+    """Whether a double would change this whole number; numbers beyond all doubles are refused elsewhere."""
     number = float(raw)
     return math.isfinite(number) and int(number) != int(raw)
 
@@ -143,7 +143,7 @@ _DECIMAL = "^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,4})?$"
 
 
 def decimal_text(texts: pa.Array) -> pa.Array:
-    """Decimals of more than 38 digits stay text; an exponent is written out. Raises BadValue for what is none."""
+    """Decimals of more than 38 digits as text, with exponents written out. Raises BadValue for other texts."""
     strange = pc.invert(pc.match_substring_regex(texts, _DECIMAL))
     if pc.any(strange).as_py():
         row = pc.index(strange, True).as_py()
@@ -160,14 +160,14 @@ def _are_numbers(cells: Cells) -> Any:
 
 
 def _refuse_numbers(cells: Cells) -> None:
-    """Raises BadValue for a number, whose digits are bytes in base64, too."""
+    """Raise BadValue for a number, whose digits would be valid base64 too."""
     found = _are_numbers(cells)
     if found.any():
         raise BadValue(int(np.argmax(found)), "is a number, not bytes as text")
 
 
 def from_base64(cells: Cells) -> pa.Array:
-    """Bytes written as base64."""
+    """The bytes of values written as base64."""
     _refuse_numbers(cells)
     written = binary(cells)
     texts, offsets = _bytes_of(written)
@@ -179,7 +179,7 @@ def from_base64(cells: Cells) -> pa.Array:
 
 
 def from_base64_url(cells: Cells) -> pa.Array:
-    """Bytes written as base64 for URLs."""
+    """The bytes of values written as base64 for URLs."""
     _refuse_numbers(cells)
     return each(
         text(cells), lambda item: base64.b64decode(item, altchars=b"-_", validate=True), pa.binary(), "is no base64"
@@ -187,13 +187,13 @@ def from_base64_url(cells: Cells) -> pa.Array:
 
 
 def from_hex(cells: Cells) -> pa.Array:
-    """Bytes written as hexadecimal digits."""
+    """The bytes of values written as hexadecimal digits."""
     _refuse_numbers(cells)
     return each(text(cells), lambda item: bytes.fromhex(item), pa.binary(), "is no hexadecimal text")
 
 
 def from_latin1(cells: Cells) -> pa.Array:
-    """Bytes written as the characters of the same numbers (ISO 8859-1)."""
+    """The bytes of values written as the characters of the same numbers (ISO 8859-1)."""
     plain = text(cells)
     if pc.all(pc.string_is_ascii(plain)).as_py() is not False:
         return plain.cast(pa.binary())
@@ -201,7 +201,7 @@ def from_latin1(cells: Cells) -> pa.Array:
 
 
 def decimal_bytes(cells: Cells, precision: int, scale: int) -> pa.Array:
-    """Connect's Decimal: the unscaled number in big-endian bytes, as base64; or a number (decimal.format: NUMERIC)."""
+    """The values of Connect's Decimal: base64 of the unscaled number's big-endian bytes; or numbers (NUMERIC)."""
     plain = _are_numbers(cells)
     if plain.any():
         packed, written = (replace(cells, kinds=np.where(away, NULL, cells.kinds)) for away in (plain, ~plain))
@@ -227,12 +227,12 @@ def _scaled(number: bytes, scale: int) -> str:
 
 
 def parsed_moments(cells: Cells) -> tuple[Any, Any, Any]:
-    """Microseconds, NULL mask and verdicts of texts (IMPOSSIBLE: 0000-00-00; ZONED). Raises BadValue for others."""
+    """Parse dates and times: microseconds, NULL mask and verdicts (IMPOSSIBLE: 0000-00-00; ZONED). Raises BadValue."""
     return _parsed(cells, moments.moments, "no date or time")
 
 
 def parsed_spans(cells: Cells) -> pa.Array:
-    """Spans of time written as `-838:59:59.000000`."""
+    """Parse spans of time such as `-838:59:59.000000`."""
     values, empty, _ = _parsed(cells, moments.spans, "no time")
     return _from_buffers(pa.duration("us"), empty, [pa.py_buffer(values)])
 
@@ -250,7 +250,7 @@ def _parsed(cells: Cells, kernel: Callable[..., None], what: str) -> tuple[Any, 
 
 
 def each(array: pa.Array, change: Callable[[Any], Any], target: pa.DataType, message: str) -> pa.Array:
-    """A Python function over the values; for what is rare."""
+    """Apply a Python function to each value; only for rare encodings."""
     found: list[Any] = []
     for row, value in enumerate(array.to_pylist()):
         try:
@@ -261,7 +261,7 @@ def each(array: pa.Array, change: Callable[[Any], Any], target: pa.DataType, mes
 
 
 def cast(array: pa.Array, target: pa.DataType, message: str = "") -> pa.Array:
-    """Arrow's exact cast. Raises BadValue with the row that does not go."""
+    """Cast exactly with Arrow. Raises BadValue with the row that cannot be cast."""
     if array.type == target:
         return array
     try:
@@ -270,7 +270,7 @@ def cast(array: pa.Array, target: pa.DataType, message: str = "") -> pa.Array:
         row = _first_bad(array, target)
         shown = str(array[row].as_py())
         raise BadValue(row, f"{shown[:60]!r} {message or f'is no {target}'}") from error
-    except pa.ArrowException as error:  # no value of the one type becomes the other
+    except pa.ArrowException as error:  # there is no cast between the two types
         if array.null_count == len(array):
             return pa.nulls(len(array), target)
         row = int(np.argmax(np.asarray(array.is_valid())))
@@ -278,7 +278,7 @@ def cast(array: pa.Array, target: pa.DataType, message: str = "") -> pa.Array:
 
 
 def _first_bad(array: pa.Array, target: pa.DataType) -> int:
-    """The first row that cannot be cast, halving the array."""
+    """The first row that cannot be cast, found by halving the array."""
     first, rows = 0, len(array)
     while rows > 1:
         half = rows // 2
@@ -292,7 +292,7 @@ def _first_bad(array: pa.Array, target: pa.DataType) -> int:
 
 
 def _from_buffers(kind: pa.DataType, empty: Any, values: list[pa.Buffer]) -> pa.Array:
-    """An array of n values with NULL where `empty`."""
+    """An array from its buffers, with NULL where `empty`."""
     validity = None
     if empty.any():
         validity = pa.py_buffer(np.packbits(~empty, bitorder="little"))
@@ -300,7 +300,7 @@ def _from_buffers(kind: pa.DataType, empty: Any, values: list[pa.Buffer]) -> pa.
 
 
 def from_micros(kind: pa.DataType, values: Any, empty: Any) -> pa.Array:
-    """An array of a 64-bit type from its numbers."""
+    """An array of a 64-bit type from its numbers, with NULL where `empty`."""
     return _from_buffers(kind, empty, [pa.py_buffer(np.ascontiguousarray(values, np.int64))])
 
 

@@ -1,8 +1,8 @@
-"""DDL in messages: what a statement does to tables and columns, by its text. Pure.
+"""DDL in messages: find what a statement does to tables and columns from its text. Pure.
 
-Messages do not tell the `sql_mode` and flavor of the server, so a text counts where it means the same in all of them
-that could have run it. Of a statement with a clause that rows may come or go by, nothing is taken. Types of added
-columns and new types are told by the rows.
+Messages do not tell the server's `sql_mode` and flavor, so a text is only understood if it means the same with all that
+could have run it. A statement with a clause that may add or remove rows is not understood at all. The types of added
+and altered columns follow from the rows.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _DIALECT = DdlDialect()
 _OTHERS = {
     '"': replace(_DIALECT, ansi_quotes=True), "\\": replace(_DIALECT, backslash_escapes=False),
 }  # fmt: skip
-"""Servers that read a text with this character in another way."""
+"""By character, the dialects of servers that read a text with that character differently."""
 _VERBS = frozenset({"ALTER", "DROP", "RENAME", "TRUNCATE"})
-"""The first words of statements that are parsed to their end: a CREATE TABLE may be long."""
+"""The first words of statements that are parsed completely; a CREATE TABLE, which may be long, is not."""
 _BY_VERSION = ("/*!", "/*M!")
-"""Comments that some servers execute: a statement with one is not understood."""
+"""How comments begin that some servers execute: a statement with one is not understood."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlteredColumns:
-    """Columns that a table loses, and old and new names of those that have another one, all at the same moment.
+    """The columns that a statement drops and renames, all at the same time.
 
     Attributes:
-        added: those of the new columns in which rows that are there do not just get NULL.
-        not_null: columns of before, by their new names, that the statement says are NOT NULL.
-        computed: columns of before, by their new names, that the statement says the server computes.
+        added: the added columns in which existing rows do not simply get NULL.
+        not_null: old columns, by their new names, that the statement makes NOT NULL.
+        computed: old columns, by their new names, that the statement makes generated ones.
     """
 
     table: TableId
@@ -48,21 +48,21 @@ class AlteredColumns:
 
     @property
     def nothing(self) -> bool:
-        """Whether the rows tell all that it does."""
+        """Whether the rows alone tell everything that the statement does."""
         return not self.dropped and not self.renamed and not self.filled
 
     @property
     def filled(self) -> tuple[Added, ...]:
-        """New columns in which rows that are there get a value that is certain."""
+        """The added columns in which existing rows get a value that is certain."""
         return tuple(item for item in self.added if not item.uncertain)
 
     @property
     def uncertain(self) -> tuple[Added, ...]:
-        """New columns in which rows that are there have a value in the source that nothing tells."""
+        """The added columns whose value in the existing rows of the source cannot be told."""
         return tuple(item for item in self.added if item.uncertain)
 
     def agrees(self, table: TableId, columns: Iterable[str]) -> bool:
-        """Whether a table with these columns can be what the statement has left, whatever the case of names."""
+        """Whether a table with these columns can be the result of the statement; ignores the case of names."""
         after = {name.casefold() for name in columns}
         there = {name.casefold() for name in (*(new for _, new in self.renamed), *(item.name for item in self.added))}
         gone = {name.casefold() for name in (*self.dropped, *(old for old, _ in self.renamed))}
@@ -70,28 +70,28 @@ class AlteredColumns:
         return same and there <= after and not (gone - there) & after
 
     def renames(self, names: Collection[str]) -> dict[str, str | None]:
-        """The new name of each of a table's columns that gets one; None for a column that goes.
+        """The new names of the table's columns that are renamed; None for a column that is dropped.
 
-        A column that no row had is not there to be dropped or renamed.
+        Columns that no row ever had are ignored.
         """
         by_name = {name.casefold(): name for name in names}
         found = [*((name, None) for name in self.dropped), *self.renamed]
         return {by_name[old.casefold()]: new for old, new in found if old.casefold() in by_name}
 
     def fills(self, names: Collection[str]) -> tuple[Added, ...]:
-        """The columns with a certain value that a table with these columns gets."""
+        """The added columns with a certain value that a table with these columns gets."""
         there = {name.casefold() for name in names}
         return tuple(item for item in self.filled if not (item.if_new and item.name.casefold() in there))
 
 
 Change = TruncateTable | DropTable | RenameTable | AlteredColumns
 Changes = tuple[Change, ...]
-"""The steps of one statement, one after the other: of whole tables, or one `AlteredColumns`, which a `RenameTable` of
-its table may follow. Empty: not understood."""
+"""The steps of one statement in order: changes of whole tables, or one `AlteredColumns` and perhaps a `RenameTable` of
+its table. Empty for a statement that is not understood."""
 
 
 def tables_of(changes: Changes) -> list[TableId]:
-    """The tables that a statement is about."""
+    """The tables that a statement changes."""
     return [table for change in changes for table in _tables_of(change)]
 
 
@@ -100,11 +100,11 @@ def _tables_of(change: Change) -> list[TableId]:
 
 
 def changes_of(sql: str, database: str) -> Changes:
-    """The changes that a statement makes; empty when they are not certain, or it is about something else.
+    """The changes that a statement makes; empty when they are not certain, or when it does something else.
 
     Args:
-        database: that of names without one. Where one of several names has a database and another has not, whose the
-            other one is cannot be told.
+        database: the database of names without one. If some names of a statement have a database and others do not, the
+            database of the others cannot be told.
     """
     if any(mark in sql for mark in _BY_VERSION) or not _is_parsed(sql):
         return ()
@@ -125,7 +125,7 @@ def _is_parsed(sql: str) -> bool:
 
 
 def _common(one: Changes, other: Changes) -> Changes:
-    """The changes of two readings: a value in which they differ is not certain, and nothing is where all else does."""
+    """The changes on which two readings agree: only values may differ, which are then not certain; else none."""
     match one, other:
         case (AlteredColumns() as mine, *rest), (AlteredColumns() as theirs, *others) if (
             replace(mine, added=()) == replace(theirs, added=()) and rest == others
@@ -138,7 +138,7 @@ def _common(one: Changes, other: Changes) -> Changes:
 
 
 def _read(sql: str, database: str, dialect: DdlDialect) -> Changes | None:
-    """The changes in one dialect; None when a server of this dialect would not have run the statement."""
+    """The changes when read in one dialect; None when a server of that dialect would not have run the statement."""
     match parse(sql, database=database, dialect=dialect):
         case (ddl.Unparsed(),):
             return None
@@ -177,7 +177,7 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
     renamed = [(old, name) for old, name in renamed if old != name]
     left = {name.casefold() for name in (*dropped, *(old for old, _ in renamed))}
     if len(new_tables) > 1 or any(item.name.casefold() in left for item in new):
-        return ()  # its rows before and after the statement have different columns of one name
+        return ()  # a column name would mean different columns before and after the statement
     filled = tuple(item for item in new if item.uncertain or item.fill is not None)
     altered = AlteredColumns(table, tuple(dropped), tuple(renamed), filled, tuple(not_null), tuple(computed))
     return (altered, *(RenameTable(table, name) for name in new_tables if name != table))

@@ -1,7 +1,7 @@
-"""Debezium's envelope, {"before", "after", "source", "op", "ts_ms"}, with and without Connect's schema around it.
+"""Read Debezium's envelope, {"before", "after", "source", "op", "ts_ms"}, with or without Connect's schema around it.
 
-With a schema every message begins with the same few kilobytes: they are compared, not read. A tombstone says
-nothing that the delete before it has not said; one that stands alone, as compaction leaves it, deletes its key's row.
+With a schema, every message begins with the same few kilobytes, which are compared instead of parsed. A tombstone after
+the delete of its key adds nothing; a lone one, as compaction leaves it, deletes the row of its key.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _CHANGED = (
 
 
 class DebeziumFormat:
-    """Reads Debezium's messages. Learns the Connect schemas it meets."""
+    """Reads Debezium's messages. Remembers the Connect schemas that it meets."""
 
     def __init__(self, modes: DecodingModes | None = None, wrapped: Opener | None = None) -> None:
         self._modes = modes or DecodingModes()
@@ -91,11 +91,11 @@ class DebeziumFormat:
         return reading
 
     def natural(self, column: Column) -> Field:
-        """The natural types, as in `Format`, by the connector's modes."""
+        """The field of a column that messages do not describe, as in `Format`; depends on the connector's modes."""
         return self._modes.natural(column)
 
     def places(self, messages: Messages) -> LogPositions:
-        """Where the messages stand in the server's log."""
+        """The positions of the messages in the server's log."""
         _, payloads = self._wrapped.unwrap(messages)
         found = log_positions_of(PLACES.scan(payloads.texts))
         at = np.full(len(messages), NOWHERE, np.int64)
@@ -143,7 +143,7 @@ class DebeziumFormat:
             reading.count(f"logical-messages-left-out {messages.topic}", notes)
 
     def _read_other(self, reading: Reading, scan: Scan, place: int, number: int, topic: str) -> None:
-        """The messages without rows: statements, transaction marks, heartbeats."""
+        """Read a message without rows: a statement, a transaction mark, or a heartbeat."""
         if scan.faults[place]:
             reading.unreadable[number] = scan.fault(place)
         elif scan.cells("ddl").kinds[place] >= STRING:
@@ -163,9 +163,9 @@ class DebeziumFormat:
 
 
 def _lone_tombstones(messages: Messages, rows: WrappedPayloads) -> Any:
-    """The numbers of tombstones that do not follow the delete of their key, as compaction has removed it.
+    """The numbers of the tombstones without the delete of their key before them, which compaction removed.
 
-    `rows` are the values there are.
+    `rows` are the values that exist.
     """
     tombstones = np.flatnonzero(~messages.values.present & messages.keys.present)
     if not len(tombstones) or not len(rows.numbers):
@@ -186,7 +186,7 @@ def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
 
 
 def _changes_alone(reading: Reading, scan: Scan, places: Any, numbers: Any, ops: Any) -> Any:
-    """bool[n], messages of a table that cannot be read, as columns that a change leaves alone are NULL in them."""
+    """The messages (bool[n]) that cannot be read, because columns that a change leaves alone are NULL in them."""
     after, captured = scan.cells("after"), scan.cells("source", "value_capture_type")
     found = (ops == _UPDATE) & (captured.kinds[places] == STRING)
     found[found] = [captured.raw(int(place)) in _VALUES for place in places[found]]
@@ -199,7 +199,7 @@ def _changes_alone(reading: Reading, scan: Scan, places: Any, numbers: Any, ops:
 
 
 def _are_cells(row: bytes) -> bool:
-    """Whether the values of a row stand in objects that say whether they were set."""
+    """Whether the values of a row are in objects that tell whether they were set."""
     try:
         values = json.loads(row).values()
     except (ValueError, RecursionError):
@@ -208,11 +208,11 @@ def _are_cells(row: bytes) -> bool:
 
 
 def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
-    """The table, and the database that has its schema: empty without one, as MySQL's, None where a message does not
-    tell it, as a tombstone. Raises ValueError.
+    """The table, and the database that contains the table's schema. Raises ValueError.
 
-    The schema stands in place of the database, where there is one (PostgreSQL, SQL Server), and so does the keyspace
-    (Vitess, whose databases have no name).
+    The database is empty for servers without schemas, such as MySQL, and None for messages that do not tell it, such as
+    tombstones. A schema (PostgreSQL, SQL Server) or a keyspace (Vitess, whose databases have no name) takes the place
+    of the database in the table's name.
     """
     schema, keyspace = (
         convert.name_of(names[place], row, what, needed=False) for place, what in ((1, "schema"), (3, "keyspace"))
@@ -223,7 +223,7 @@ def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
 
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
-    """The columns in the key of the first message that has one; empty without any, None when the key is no object."""
+    """The columns in the key of the first message with one; empty when none has, None when the key is no object."""
     there = messages.keys.present[numbers]
     if not there.any():
         return ()
@@ -234,7 +234,7 @@ def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
 def _images(
     messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any, key: tuple[str, ...] | None
 ) -> MessageImages:
-    """One image for an insert or delete, two for an update whose row before is known."""
+    """The row images: one for an insert or delete, two for an update with a row before."""
     before, after = scan.cells("before").take(members), scan.cells("after").take(members)
     has_before, has_after = before.kinds == OBJECT, after.kinds == OBJECT
     writes = np.isin(ops, (_CREATE, _READ, _UPDATE))
@@ -266,7 +266,7 @@ def _images(
 def _rows_of_keys(
     messages: Messages, reading: Reading, texts: Texts, before: Cells, rows: Any, numbers: Any, key: Any
 ) -> tuple[Texts, Cells]:
-    """Deletes without the row before: the message's key names the row, after the other texts in a new buffer."""
+    """For deletes without the row before, use the message's key as the row, in a new buffer after the other texts."""
     starts, stops, kinds = before.starts.copy(), before.stops.copy(), before.kinds.copy()
     parts: list[bytes] = []
     end = len(texts.data)
@@ -284,7 +284,7 @@ def _rows_of_keys(
 
 
 def _times(messages: Messages, scan: Scan, members: Any, numbers: Any) -> Any:
-    """When the source committed, else when the message was written."""
+    """The times at which the source committed; otherwise those at which the messages were written."""
     cells = scan.cells("source", "ts_ms").take(members)
     try:
         found = convert.integers(cells)

@@ -1,4 +1,4 @@
-"""A column as a message describes it: its type, and how its values are written. From values to Arrow arrays."""
+"""Columns as messages describe them (type and encoding), and the conversion of their values to Arrow arrays."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from connectors.kafka.formats.widen import adapted, become
 from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, STRING, moments
 
 Count = Callable[[str, int], None]
-"""Takes the name of what was changed or lost in values of this column, and in how many."""
+"""Takes the name of a change or loss in values of a column, and the number of those values."""
 
 
 class Encoding(Enum):
     """The encoding of a column's values in JSON."""
 
     NATURAL = auto()
-    """Numbers as numbers or text, text as text, bytes as base64, moments as ISO text or as counts of `unit_us`."""
+    """Numbers as numbers or text, text as text, bytes as base64, times as ISO text or as counts of `unit_us`."""
     DECIMAL_BYTES = auto()
     DECIMAL_STRUCT = auto()
-    """Debezium's {"scale": number, "value": base64}, as its digits."""
+    """Debezium's {"scale": number, "value": base64}."""
     HEX = auto()
     BASE64_URL = auto()
-    """Base64 with `-` and `_` in place of `+` and `/`."""
+    """Base64 with `-` and `_` instead of `+` and `/`."""
     LATIN1 = auto()
-    """Bytes as the characters of the same numbers."""
+    """Bytes as the characters with the same numbers."""
     BITS_LITTLE = auto()
     """Debezium's Bits: base64, lowest byte first."""
     BITS_NUMBER = auto()
@@ -54,10 +54,10 @@ class Encoding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column. `unit_us` is what one of a count is in microseconds, where moments are counted.
+    """A column of messages. `unit_us` is the unit, in microseconds, of times that are written as counts.
 
-    `typed` is false for a column whose type the message has in a word that is not known: its values are of the type
-    that the table has, and text where the table has none.
+    `typed` is false for a column whose type in the message is unknown: its values then have the table's type, or are
+    text if the table has none.
     """
 
     name: str
@@ -68,19 +68,19 @@ class Field:
     optional: bool = True
     comment: str = ""
     zone: str = "UTC"
-    """Where the clock of moments without a zone is that stand for an instant."""
+    """The time zone of instants that are written without one."""
     typed: bool = True
     becomes: DataType | None = None
-    """What the pipeline file makes of the column; `type` and `encoding` still say how the message writes its values."""
+    """The type declared in the pipeline file; `type` and `encoding` still tell how the message writes the values."""
 
     @property
     def column_type(self) -> DataType:
-        """The type that the column of the table has to hold."""
+        """The type whose values the table's column has to hold."""
         return self.becomes or self.type
 
     @property
     def needs_description(self) -> bool:
-        """Whether the message's own description is needed to read values, as their JSON alone does not tell them."""
+        """Whether values can only be read with the message's own description, not from their JSON alone."""
         return self.encoding is not Encoding.NATURAL or self.type.kind in _NOT_PLAIN
 
 
@@ -92,9 +92,9 @@ _REPLACED = "�".encode()
 
 
 def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Array:
-    """The values of a column as `target`, which is the field's `column_type` or a wider one. Raises BadValue."""
+    """The values of a column as `target`: the field's `column_type`, or a wider type. Raises BadValue."""
     if field.becomes is not None and field.type.kind in _MOMENTS and not (cells.kinds == INTEGER).any():
-        field = replace(field, type=field.becomes, becomes=None)  # as text, it is written as every format writes it
+        field = replace(field, type=field.becomes, becomes=None)  # all formats write it alike as text
     special = _SPECIAL.get(field.encoding)
     values = _natural(field, cells, count) if special is None else special(field, cells)
     _check_available(values)
@@ -107,12 +107,12 @@ def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Ar
 
 
 _UNAVAILABLE = "__debezium_unavailable_value"
-"""What Debezium writes instead of a value that a change left alone and that the server did not send with it."""
+"""Debezium's placeholder for an unchanged value that the server did not send with the change."""
 _UNAVAILABLES = (_UNAVAILABLE, f'["{_UNAVAILABLE}"]', f'{{"{_UNAVAILABLE}":"{_UNAVAILABLE}"}}')
 
 
 def _check_available(values: pa.Array) -> None:
-    """Raises BadValue for Debezium's placeholder, which is no value of the row."""
+    """Raise BadValue for Debezium's placeholder, which is no value of the row."""
     if pa.types.is_binary(values.type):
         found = pc.equal(values, pa.scalar(_UNAVAILABLE.encode()))
     elif pa.types.is_string(values.type):
@@ -158,7 +158,7 @@ def _text(cells: Cells, count: Count) -> pa.Array:
 
 
 def _bytes(field: Field, cells: Cells) -> pa.Array:
-    """Base64, or the number that the bits of a BINARY(n) are."""
+    """The bytes written as base64, or as the number that the bits of a BINARY(n) make up."""
     numbers = cells.kinds == INTEGER
     if not numbers.any():
         return _padded(field, convert.from_base64(cells))
@@ -168,7 +168,7 @@ def _bytes(field: Field, cells: Cells) -> pa.Array:
 
 
 def _unsigned(cells: Cells) -> pa.Array:
-    """Numbers beyond 2^63 are written as they are, or as what a signed number of 64 bits makes of them."""
+    """Unsigned numbers; those from 2^63 on may be written as they are, or as negative 64-bit numbers."""
     texts = convert.text(cells)
     if pc.any(pc.starts_with(texts, "-")).as_py():
         signed = convert.integers(cells)
@@ -177,7 +177,7 @@ def _unsigned(cells: Cells) -> pa.Array:
 
 
 def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
-    """DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ, counted or written as text."""
+    """The values of DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ, written as counts or as text."""
     kind, arrow = field.type.kind, arrow_type(field.type)
     counted = cells.kinds == INTEGER
     empty = convert.nulls(cells)
@@ -199,13 +199,13 @@ def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
     if kind is Kind.DATE:
         return pa.array((values // 86_400_000_000).astype(np.int32), pa.int32(), mask=empty).cast(arrow)
     if kind is Kind.TIMESTAMP_LTZ and field.zone != "UTC":
-        zoned = verdicts == moments.ZONED  # these say of which clock they are
+        zoned = verdicts == moments.ZONED  # these texts have a time zone
         values = np.where(zoned, values, _instants(values, empty | zoned, field.zone))
     return convert.from_micros(arrow, values, empty)
 
 
 def _instants(clocks: np.ndarray, empty: np.ndarray, zone: str) -> np.ndarray:
-    """The microseconds at which a zone's clocks show these; the first of two."""
+    """The instants, in microseconds, of these local times in a zone; the earlier one of two."""
     shown = convert.from_micros(pa.timestamp("us"), clocks, empty)
     instants = pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="latest")
     skipped = pc.not_equal(pc.local_timestamp(instants), shown).fill_null(False)
@@ -220,7 +220,7 @@ def _nanos(field: Field, cells: Cells) -> pa.Array:
 
 
 def _padded(field: Field, values: pa.Array) -> pa.Array:
-    """BINARY(n) has n bytes: its trailing zeros may have been left out."""
+    """Values of BINARY(n) padded to n bytes, since trailing zeros may have been omitted."""
     width = field.type.length or 1
     if field.type.kind is not Kind.BINARY or not pc.any(pc.less(pc.binary_length(values), width)).as_py():
         return values
@@ -266,7 +266,7 @@ def _latin1(field: Field, cells: Cells) -> pa.Array:
 
 
 def _bits_little(field: Field, cells: Cells) -> pa.Array:
-    """With the width of BINARY(n); PostgreSQL's `bit varying` has none."""
+    """The bits of Debezium's Bits, with the width of BINARY(n); PostgreSQL's `bit varying` has none."""
     width = field.type.length or 0
     change: Callable[[bytes], bytes] = lambda item: item[::-1].rjust(width, b"\0")[-width:]  # noqa: E731
     return convert.each(convert.from_base64(cells), change, pa.binary(), "")
@@ -285,7 +285,7 @@ def _bits_number(field: Field, cells: Cells) -> pa.Array:
 
 
 def _enum_number(field: Field, cells: Cells) -> pa.Array:
-    """The member's number from 1; 0 is the empty text of an invalid value. Text that is no number is the member."""
+    """The members with these numbers from 1 on; 0 is the empty text of an invalid value. Other text is the member."""
     if field.becomes and not field.labels:
         return convert.text(cells)
     names = ("", *field.labels)
@@ -319,7 +319,7 @@ def _set_list(field: Field, cells: Cells) -> pa.Array:
 
 
 def _geometry(field: Field, cells: Cells) -> pa.Array:
-    """MySQL's own form: the SRID in four bytes, lowest first, then the WKB."""
+    """The shapes in MySQL's form: the SRID in four bytes, lowest first, then the WKB."""
     return convert.each(convert.text(cells), _shape, pa.binary(), "is no geometry")
 
 
@@ -338,7 +338,7 @@ _SRID = 0x20000000
 
 
 def _without_srid(wkb: bytes) -> bytes:
-    """WKB without the SRID that PostGIS puts into it, after a flag in the type."""
+    """The WKB without the SRID that PostGIS puts into it, which a flag in the type marks."""
     order: Literal["little", "big"] = "little" if wkb[:1] == b"\1" else "big"
     kind = int.from_bytes(wkb[1:5], order)
     return wkb[:1] + (kind ^ _SRID).to_bytes(4, order) + wkb[9:] if kind & _SRID else wkb
@@ -349,7 +349,7 @@ def _vector(field: Field, cells: Cells) -> pa.Array:
     parts = pc.split_pattern(texts, ",")
     try:
         flat = convert.cast(pc.utf8_trim_whitespace(parts.flatten()), pa.float32(), "is no number")
-    except BadValue as error:  # it counts numbers
+    except BadValue as error:  # its `row` counts single numbers, not vectors
         raise BadValue(int(np.searchsorted(parts.offsets.to_numpy(), error.row, "right")) - 1, str(error)) from error
     offsets = pa.array(parts.offsets.to_numpy(), pa.int32(), mask=np.append(convert.nulls(cells), False))
     found = pa.ListArray.from_arrays(offsets, flat)
@@ -357,7 +357,7 @@ def _vector(field: Field, cells: Cells) -> pa.Array:
 
 
 def present(cells: Cells) -> Any:
-    """bool[n] rows that have the member, NULL or not."""
+    """The rows (bool[n]) that have the member, NULL or not."""
     return cells.kinds != ABSENT
 
 

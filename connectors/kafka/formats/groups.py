@@ -1,7 +1,7 @@
-"""Messages of one partition, and what a format makes of them: groups of row images of one table, described alike.
+"""Messages of one partition, and what a format reads from them: groups of similarly described images of one table.
 
-Every format has one method, `read(messages) -> Reading`. It looks at envelopes only; values are converted by
-`connectors.kafka.formats.blocks`, when the table's schema is known.
+A format's method `read(messages) -> Reading` only looks at envelopes. `connectors.kafka.formats.blocks` converts the
+values once the table's schema is known.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from connectors.kafka.formats.scan import Texts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """n messages of one partition in the order of their offsets, in columns; a value or key may be None.
+    """The columns of n messages of one partition, in the order of their offsets; a value or key may be None.
 
     Attributes:
-        offsets, times_ms: int64[n]; when a message was written.
-        keys, values: what is None begins and ends at -1.
+        offsets, times_ms: int64[n], the offset and the time of writing.
+        keys, values: the texts; None begins and ends at -1.
     """
 
     topic: str
@@ -42,13 +42,13 @@ class Messages:
     def of(
         cls, topic: str, partition: int, keys: Sequence[bytes | None], values: Sequence[bytes | None], first: int = 0
     ) -> Messages:
-        """Messages written in 1970, from offset `first` on."""
+        """Messages with offsets from `first` on and times in 1970, for tests and for warming up."""
         offsets = np.arange(first, first + len(values), dtype=np.int64)
         return cls(topic, partition, offsets, np.zeros(len(values), np.int64), Texts.of(keys), Texts.of(values))
 
     @classmethod
     def concat(cls, parts: Sequence[Messages]) -> Messages:
-        """Messages of one partition that stand one after the other."""
+        """Concatenate contiguous messages of one partition."""
         if len(parts) == 1:
             return parts[0]
         offsets, times = (np.concatenate([getattr(part, name) for part in parts]) for name in ("offsets", "times_ms"))
@@ -60,11 +60,11 @@ class Messages:
 
     @property
     def size(self) -> int:
-        """How many bytes the values have, without the heads that they share."""
+        """The bytes of the values, without the heads that they share."""
         return int((self.values.ends - self.values.begins).sum())
 
     def part(self, first: int, last: int | None = None) -> Messages:
-        """Messages `first` up to and without `last`."""
+        """The messages from `first` to before `last`."""
         cut = slice(first, last)
         return Messages(
             self.topic, self.partition, self.offsets[cut], self.times_ms[cut],
@@ -84,13 +84,13 @@ class Messages:
         return int(self.offsets[message])
 
     def where(self, message: int) -> str:
-        """The place of a message, as it is written everywhere."""
+        """The topic, partition and offset of a message, as written in all texts for users."""
         return f"{self.topic}-{self.partition}@{self.place(message)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageImages:
-    """n row images: where their objects are in a buffer, and what they mean.
+    """The n row images of messages: where their objects are in a buffer, and what they mean.
 
     Attributes:
         rows: the objects; `changed` holds, where it is not an empty text, members that stand before those of the row.

@@ -1,4 +1,4 @@
-"""Numba kernels between Avro's binary encoding and JSON text. None raises and none allocates."""
+"""Numba kernels that convert Avro's binary encoding to JSON text. They neither raise nor allocate."""
 
 from pathlib import Path
 

@@ -1,9 +1,10 @@
-"""Avro values as the JSON that Kafka Connect's JsonConverter would have made of them.
+"""Convert Avro values to the JSON that Kafka Connect's JsonConverter would have written.
 
-A schema is a table of nodes, int64[n, 3]: what the node is, its first child, and how many it has. Children are
-int64[m, 3]: the child's node, and where the text that stands before it (`"name":`) or is it (a symbol) lies among
-`names`, and its size. Kernels pass on the addresses of nodes and children: arrays cost them a count of their users.
-Bytes are base64; doubles that are no number are words in quotes.
+A schema is a table of nodes (int64[n, 3]): the kind of the node, its first child, and the number of its children.
+Children are int64[m, 3]: the child's node, and the position in `names` and the size of the text that is written before
+the child (`"name":`) or is the child (a symbol). Kernels pass the addresses of nodes and children, because passing
+arrays costs them reference counting.
+Bytes become base64; NaN and infinite doubles become words in quotes.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from connectors.shared.kernels.text.floats import double_text, float_text
 from connectors.shared.kernels.text.integers import signed_text
 
 NULL, BOOLEAN, WHOLE, FLOAT, DOUBLE, BYTES, TEXT, FIXED, ENUM, ARRAY, MAP, RECORD, ROW, UNION = range(14)
-"""What a node is. FIXED has its size for its first child. ROW: a record whose members that are null are left out."""
+"""The kinds of nodes. FIXED has its size in place of the first child. ROW is a record written without null members."""
 
 DEEPEST = 32
-"""How many records, lists and maps may be inside each other."""
+"""How deep records, lists and maps may be nested."""
 BAD, FULL = -1, -2
-"""Instead of an address: the bytes are none of the schema; there is no room for the text."""
+"""Returned instead of an address: the bytes do not fit the schema; there is no room for the text."""
 
 _ROOM = 64
-"""What a value takes at most, beside its own bytes."""
+"""The most bytes that a value takes besides its own bytes."""
 _KIND, _NEXT, _END, _LEFT, _WRITTEN = range(0, 40, 8)
 FRAME = 5
-"""What is known of a record, list or map that is not at its end."""
+"""The numbers that a frame, an unfinished record, list or map, has."""
 _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _LIST, _LIST_END = 34, 44, 58, 123, 125, 91, 93
 _TRUE, _FALS, _NULL = 0x65757274, 0x736C6166, 0x6C6C756E
 _ROW_BYTES = 24
@@ -41,7 +42,7 @@ _U1, _U7, _U63, _LOW7, _U0 = np.uint64(1), np.uint64(7), np.uint64(63), np.uint6
 
 @kernel
 def number(at: Int, stop: Int) -> Pair:
-    """A number of variable length, and the address after it; BAD there when it has no end."""
+    """Read a number of variable length: the number and the address after it, which is BAD when it does not end."""
     bits, shift = _U0, _U0
     while at < stop and shift <= _U63:
         byte = np.uint64(peek8(at))
@@ -55,7 +56,7 @@ def number(at: Int, stop: Int) -> Pair:
 
 @kernel
 def _word(negative: Int, nan: Int, to: Int) -> Int:
-    """Write a value that is no number, in quotes."""
+    """Write NaN or an infinity, in quotes."""
     if nan:
         poke64(to, _NAN)
         return to + 5
@@ -85,7 +86,7 @@ def _double(bits: Word, to: Int) -> Int:
 
 @kernel
 def _sized(kind: Int, at: Int, size: Int, to: Int, limit: Int) -> Int:
-    """Bytes or text in quotes; the address after them, or FULL."""
+    """Write bytes or text in quotes; return the address after that, or FULL."""
     if limit - to < _ROOM + (6 * size if kind == TEXT else size // 3 * 4):
         return FULL
     poke8(to, _QUOTE)
@@ -96,7 +97,7 @@ def _sized(kind: Int, at: Int, size: Int, to: Int, limit: Int) -> Int:
 
 @kernel
 def _scalar(children: Int, names: Int, node: Int, at: Int, stop: Int, to: Int, limit: Int) -> Pair:
-    """A value that holds no others: the addresses after it and after its text, or BAD or FULL for both."""
+    """Write a value without members; return the addresses after it and after its text, or BAD or FULL for both."""
     kind = peek64(node)
     if limit - to < _ROOM:
         return FULL, FULL
@@ -142,9 +143,9 @@ def _scalar(children: Int, names: Int, node: Int, at: Int, stop: Int, to: Int, l
 
 @kernel
 def _branch(nodes: Int, children: Int, node: Int, at: Int, stop: Int) -> Pair:
-    """The node that a union's value has, and the address of the value; the node itself where it is no union."""
+    """The node of a union's value, and the address of that value; the node itself when it is no union."""
     while peek64(node) == UNION:
-        if at < stop and peek8(at) < 4:  # one of the first two, as nearly always
+        if at < stop and peek8(at) < 4:  # one of the first two branches, the usual case
             index = peek8(at) >> 1 if peek8(at) & 1 == 0 else -1
             at += 1
         else:
@@ -157,7 +158,7 @@ def _branch(nodes: Int, children: Int, node: Int, at: Int, stop: Int) -> Pair:
 
 @kernel
 def _begin(children: Int, node: Int, frame: Int, to: Int) -> Int:
-    """Open a record, list or map; the address after its bracket."""
+    """Open a record, list or map; return the address after its bracket."""
     kind, first = peek64(node), children + _ROW_BYTES * peek64(node + _FIRST)
     poke64(frame + _KIND, kind)
     poke64(frame + _NEXT, first)
@@ -170,12 +171,12 @@ def _begin(children: Int, node: Int, frame: Int, to: Int) -> Int:
 
 @kernel
 def _items(frame: Int, at: Int, stop: Int) -> Int:
-    """Read how many items the next block has; the address after that, or BAD."""
+    """Read the number of items of the next block; return the address after that, or BAD."""
     count, at = number(at, stop)
     if at > 0 and count < 0:
         count = -count
         _, at = number(at, stop)
-    # An item has at least a byte: those of types without a value are not lists of anything.
+    # Every item has at least one byte; lists of a type without bytes (null) are not supported.
     if at < 0 or count < 0 or count > stop - at:
         return BAD
     poke64(frame + _LEFT, count)
@@ -184,7 +185,7 @@ def _items(frame: Int, at: Int, stop: Int) -> Int:
 
 @kernel
 def _member(nodes: Int, children: Int, names: Int, frame: Int, at: Int, stop: Int, to: Int, limit: Int) -> Pair:
-    """Go on to the next value of a frame: its node, 0 when there is none, and the addresses as in `_scalar`."""
+    """Advance to the next value of a frame: its node (0 when there is none), and the addresses as in `_scalar`."""
     kind = peek64(frame + _KIND)
     if kind in (RECORD, ROW):
         child, end = peek64(frame + _NEXT), peek64(frame + _END)
@@ -235,7 +236,7 @@ def _member(nodes: Int, children: Int, names: Int, frame: Int, at: Int, stop: In
 
 @kernel
 def _text(nodes: Int, children: Int, names: Int, at: Int, stop: Int, to: Int, limit: Int, frames: Int) -> Int:
-    """One message, from its body; the address after its text, BAD or FULL."""
+    """Write the text of one message from its body; return the address after the text, BAD or FULL."""
     depth = 0
     node, at = _branch(nodes, children, nodes, at, stop)
     while at >= 0:
@@ -266,7 +267,7 @@ def json_texts(
     nodes: Int, children: Int, names: Int, base: Int, begins: Ints, ends: Ints, first: Int, out: Int, used: Int,
     room: Int, text_begins: Ints, text_ends: Ints, frames: Int,
 ) -> Int:  # fmt: skip
-    """Write messages from number `first` on to `out`, after the `used` bytes there; how many could be.
+    """Write messages from number `first` on to `out`, after the `used` bytes there; return how many had room.
 
     begins, ends: int[n], where bodies are from `base` on; text_begins, text_ends: where the texts are from `out` on,
     -1 for bytes that are none of the schema. nodes, children, names and frames, int64[DEEPEST, FRAME], are addresses.

@@ -1,4 +1,4 @@
-"""Numba kernels from Arrow buffers to JSON text"""
+"""Numba kernels that write JSON and Avro from Arrow buffers"""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Values of columns in Avro's binary encoding at an address, from the same columns as the JSON values.
+"""Write values in Avro's binary encoding to an address, from the same columns as the JSON values.
 
-A column that takes NULL is a union of null and its type: `quoted` says so, as nothing is in quotes here.
+A nullable column is a union of null and its type. That is marked by `quoted`, since Avro has no quotes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _U0, _U1, _U7, _U63, _MORE = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64
 
 @kernel
 def number(value: Int, to: Int) -> Int:
-    """A number of variable length; the address after it."""
+    """Write a number of variable length; return the address after it."""
     rest = (np.uint64(value) << _U1) ^ (_U0 - (np.uint64(value) >> _U63))
     while rest >= _MORE:
         poke8(to, np.int64(rest & (_MORE - _U1) | _MORE))
@@ -52,7 +52,7 @@ def number(value: Int, to: Int) -> Int:
 
 @kernel
 def _backwards(at: Int, size: Int, to: Int) -> Int:
-    """Bytes from the last to the first, after their size."""
+    """Write the size, then the bytes from the last to the first."""
     to = number(size, to)
     for i in range(size):
         poke8(to + i, peek8(at + size - 1 - i))
@@ -61,13 +61,13 @@ def _backwards(at: Int, size: Int, to: Int) -> Int:
 
 @kernel
 def _shortest(at: Int, width: Int, to: Int) -> Int:
-    """A little-endian two's complement number as its shortest big-endian bytes."""
+    """Write a little-endian two's complement number as its shortest big-endian bytes."""
     return _backwards(at, values.shortest_size(at, width), to)
 
 
 @kernel
 def _unsigned(at: Int, to: Int) -> Int:
-    """Eight bytes without a sign: a zero byte keeps the number positive."""
+    """Write an unsigned number of eight bytes, with a leading zero byte if it would be negative otherwise."""
     poke64(to + 16, peek64(at))
     poke8(to + 24, 0)
     return _shortest(to + 16, 9, to)
@@ -93,7 +93,7 @@ def _integer(op: Int, column: Int, row: Int) -> Int:
 
 @kernel
 def _sized(op: Int, at: Int, size: Int, to: Int) -> Int:
-    """Values of any length."""
+    """Write a value of variable length."""
     if op == values.BACKWARDS:
         return _backwards(at, size, to)
     if op == values.HEX:
@@ -138,7 +138,7 @@ def _value(column: Int, row: Int, to: Int) -> Int:
         return _unsigned(places + 8 * row, to)
     if op in (values.INSTANT, values.DECIMAL, values.CHAR):
         end = bare_text(column, row, to + 1)
-        poke8(to, 2 * (end - to - 1))  # these texts have less than 64 bytes
+        poke8(to, 2 * (end - to - 1))  # one byte is enough, since these texts have less than 64 bytes
         return end
     start, end = signed32(peek64(column + OFFSETS) + 4 * row), signed32(peek64(column + OFFSETS) + 4 * row + 4)
     if op == values.FLOATS:
@@ -154,7 +154,7 @@ def _value(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def column_value(column: Int, row: Int, to: Int) -> Int:
-    """A column's value; NULL where the column is no union is 0 or the empty text, of what the message says itself."""
+    """Write a column's value. NULL in a column that is no union, which only occurs in `source`, becomes 0 or ''."""
     if is_null(column, row):
         poke8(to, 0)
         return to + 1
@@ -166,7 +166,7 @@ def column_value(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def record(first: Int, last: Int, row: Int, to: Int) -> Int:
-    """The columns of a row, one after the other."""
+    """Write the columns of a row, one after the other."""
     for column in range(first, last, COLUMN_BYTES):
         to = column_value(column, row, to)
     return to
@@ -174,7 +174,7 @@ def record(first: Int, last: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def image(first: Int, last: Int, row: Int, to: Int) -> Int:
-    """A union of null and the record of a row; -1 is null."""
+    """Write a union of null and a row's record; row -1 is null."""
     if row < 0:
         poke8(to, 0)
         return to + 1

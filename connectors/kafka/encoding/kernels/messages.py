@@ -1,4 +1,4 @@
-"""The kernel that writes texts of messages: literals, rows as objects, and values, from buffers of Arrow columns."""
+"""The kernel that writes the texts of messages (literals, rows as objects, values) from buffers of Arrow columns."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ from connectors.shared.kernels.kernel_types import Bool, Int, Ints
 from connectors.shared.kernels.memory import move, peek8, peek64, poke8, poke32, poke64, signed32
 
 LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE, SHARED, AVRO_IMAGE, AVRO_RECORD, AVRO_VALUE = range(11)
-"""Parts of a text. ROW: an object of all columns. VALUE: of the message, not of a row. CHANGED: a list of one object,
-of the before image's values that the after image has not; null unless there are both. OLD: the same object as the
-member `old` after a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces.
-WHOLE: a list of the before image as one object; null unless there are both. SHARED: the `first` parts after it are the
-same for all messages of one event, and are written once for those that stand together. AVRO_IMAGE, AVRO_RECORD,
-AVRO_VALUE: a row, which may be none or not, and a value of the message, in Avro's binary encoding."""
+"""The kinds of parts of a text.
+
+ROW: an object with all columns. VALUE: a value of the message, not of a row. CHANGED: a list with one object, which has
+the before image's values that differ from the after image; null unless there are both images. OLD: a comma and the same
+object as the member `old`; nothing unless there are both. MEMBERS: a ROW without its braces. WHOLE: a list with the
+before image as one object; null unless there are both. SHARED: the next `first` parts are the same for all messages of
+one event, and are only written once for neighbouring messages. AVRO_IMAGE, AVRO_RECORD, AVRO_VALUE: in Avro's binary
+encoding, a row that may be absent, a row that may not, and a value of the message.
+"""
 
 BEFORE, AFTER, KEY = range(3)
-"""Which row of a message a part is about; -1 in `picks` is none, and its text is null."""
+"""The row of a message that a part writes; -1 in `picks` means that there is none, and is written as null."""
 
 PART = ("kind", "first", "last", "which")
-"""What the numbers of a part are; for a LITERAL, first and last are its address and size."""
+"""The numbers of a part; for a LITERAL, first and last are its address and size."""
 
 SHORT_PREFIX = 16
-"""Prefixes of columns up to this size are copied as two numbers; every prefix has that many bytes of memory."""
+"""Prefixes of columns up to this size are copied as two numbers, so every prefix has at least that much memory."""
 
 MEMO = ("event", "at", "size")
-"""What is known of a SHARED part: the event it was written for last, and where that text is; size 0 is nowhere yet."""
+"""The memory of a SHARED part: the event for which it was written last, and where that text is; size 0 for none."""
 
 PART_BYTES, MEMO_BYTES, PICKS_BYTES = 8 * len(PART), 8 * len(MEMO), 24
 _FIRST, _LAST, _WHICH = 8, 16, 24
@@ -45,7 +48,7 @@ _AT, _SIZE = 8, 16
 
 @kernel
 def parts_text(parts: Int, number: Int, columns: Int, memo: Int, rows: Int, message: Int, event: Int, to: Int) -> Int:
-    """The text of some parts of a message; its rows are at an address, int64[3]. Messages of one event share parts."""
+    """Write parts of a message, whose rows are at an address (int64[3]). Messages of one event share parts."""
     end = parts + PART_BYTES * number
     while parts < end:
         if peek64(parts) == SHARED:
@@ -164,7 +167,7 @@ def _value(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def same(column: Int, one: Int, other: Int) -> Bool:
-    """Whether a column's values in two rows are the same bytes, or both NULL."""
+    """Whether a column has the same bytes in two rows, or NULL in both."""
     if is_null(column, one) or is_null(column, other):
         return is_null(column, one) and is_null(column, other)
     width = peek64(column + WIDTH)
@@ -194,7 +197,7 @@ def _same_bytes(one: Int, other: Int, size: Int) -> Bool:
 
 @kernel
 def differing(columns: Int, number: Int, pairs: Ints, out: Ints) -> None:
-    """For each pair of rows (int64[n, 2]), 1 in out uint8[n] when any of `number` columns differs, else 0."""
+    """Fill out (uint8[n]) with 1 for each pair of rows (int64[n, 2]) that differ in any of `number` columns, else 0."""
     for index in range(pairs.shape[0]):
         found = 0
         for column in range(columns, columns + COLUMN_BYTES * number, COLUMN_BYTES):

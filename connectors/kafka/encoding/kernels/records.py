@@ -1,4 +1,4 @@
-"""The kernel that writes records: keys and values as a pickle, of which Python makes its objects in one step."""
+"""The kernel that writes the keys and values of records as a pickle, which Python turns into objects in one step."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from connectors.shared.kernels.memory import peek8, peek64, poke8, poke16, poke3
 
 _DICT, _BYTES, _SET_ITEM = 0x7D, 0x42, 0x73
 _GET_KEY, _GET_VALUE = 0x0068, 0x0168
-"""What the pickle has remembered under the numbers 0 and 1."""
+"""Pickle operations that get the names remembered under the numbers 0 and 1."""
 
 RECORD_BYTES = 17
-"""What a record takes beside its two texts."""
+"""The bytes of a record besides its two texts."""
 
 
 @kernel
@@ -28,7 +28,7 @@ def write_records(
     to: Int,
     sizes: Ints,
 ) -> Int:
-    """Write one dictionary of `key` and `value` per message, as operations of a pickle; returns the address after.
+    """Write a dictionary of `key` and `value` per message, as pickle operations; return the address after them.
 
     keys: how many parts a key has, none for messages without one; values: how many a value has. Addresses of parts:
     int64[keys + values, 4], those of the key first; columns: int64[c, 11]; memo: int64[keys + values, 3], zeros;

@@ -1,7 +1,7 @@
-"""One value of a column as JSON at an address. A column is the address of eleven int64, `FIELDS` in order.
+"""Write one value of a column as JSON to an address. A column is the address of eleven int64, `FIELDS` in order.
 
-Values of fixed width start at `values`; strings and lists have int32 offsets at `offsets`. `quoted` puts the text of
-a number in quotes. What is NULL is written by the caller.
+Values of fixed width start at `values`; strings and lists have int32 offsets at `offsets`. `quoted` puts numbers in
+quotes. The caller writes NULL.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from connectors.shared.kernels.text.moments import date_text, moment_text, span_
 FIELDS = (
     "op", "values", "validity", "validity_bit", "offsets", "detail", "bit", "quoted", "width", "prefix", "prefix_size",
 )  # fmt: skip
-"""What the numbers are; addresses are 0 where there is nothing. detail: scale, digits of the fraction, or a divisor."""
+"""The numbers of a column; an address is 0 for none. `detail` is a scale, the digits of the fraction, or a divisor."""
 
 COLUMN_BYTES = 8 * len(FIELDS)
 OP, VALUES, VALIDITY, VALIDITY_BIT, OFFSETS, DETAIL, BIT, QUOTED, WIDTH, PREFIX, PREFIX_SIZE = range(0, COLUMN_BYTES, 8)
-"""Where each number is. Kernels pass on addresses: an array costs them a count of its users, and seven arguments."""
+"""The offset of each number. Kernels pass addresses, because an array costs reference counting and seven arguments."""
 
 (
     BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, DECIMAL, DECIMAL_BYTES, DATE,
     DIVIDED, MOMENT, INSTANT, SPAN, TEXT, RAW, BASE64, BACKWARDS, HEX, FLOATS, UINT64_BYTES, GEOMETRY, POINT, CHAR,
     PADDED, BIT_DIGIT, LATIN1, CSV, ZONED,
 ) = range(33)  # fmt: skip
-"""How a column's values are written.
+"""The ways of writing a column's values.
 
 DIVIDED: a 64-bit number divided by `detail`, rounded down. DECIMAL_BYTES, UINT64_BYTES: base64 of the shortest
 big-endian two's complement. INSTANT: `2026-11-20T12:34:56Z`. RAW: text that is JSON already. BACKWARDS: base64 of the
-bytes from the last to the first. GEOMETRY, POINT: MySQL's form as the struct that Debezium has. CHAR: one ASCII byte.
-PADDED: a number of at least `detail` digits. LATIN1: every byte is a character. CSV: text whose quotes are doubled.
+bytes from the last to the first. GEOMETRY, POINT: MySQL's form, converted to Debezium's struct. CHAR: one ASCII byte.
+PADDED: a number with at least `detail` digits. LATIN1: every byte is a character. CSV: text with its quotes doubled.
 ZONED: `2026-11-20 12:34:56Z`.
 """
 
@@ -72,7 +72,7 @@ def null_text(to: Int) -> Int:
 
 @kernel
 def value_text(column: Int, row: Int, to: Int) -> Int:
-    """One value that is present; returns the address after it."""
+    """Write one value that is not NULL; return the address after it."""
     if peek64(column + QUOTED) == 0:
         return bare_text(column, row, to)
     poke8(to, 34)
@@ -83,7 +83,7 @@ def value_text(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def bare_text(column: Int, row: Int, to: Int) -> Int:
-    """One value that is present, without quotes; returns the address after it."""
+    """Write one value that is not NULL, without quotes; return the address after it."""
     op, values = peek64(column + OP), peek64(column + VALUES)
     if op == TEXT:
         start, end = signed32(peek64(column + OFFSETS) + 4 * row), signed32(peek64(column + OFFSETS) + 4 * row + 4)
@@ -119,7 +119,7 @@ def bare_text(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def _with_point(begin: Int, end: Int) -> Int:
-    """`7` as `7.0`, as Java writes it, for readers that tell types by values. The position after it."""
+    """Write `7` as `7.0`, as Java does, for readers that tell types by values; return the address after it."""
     for at in range(begin, end):
         byte = peek8(at)
         if byte != 45 and (byte < 48 or byte > 57):
@@ -163,7 +163,7 @@ def _rare(column: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def _bytes(op: Int, at: Int, size: Int, to: Int) -> Int:
-    """Values of any length."""
+    """Write a value of variable length."""
     if op == RAW:
         move(to, at, size)
         return to + size
@@ -182,7 +182,7 @@ def _bytes(op: Int, at: Int, size: Int, to: Int) -> Int:
 
 @kernel
 def _floats(values: Int, start: Int, end: Int, to: Int) -> Int:
-    """A list of 32-bit floats as a JSON array."""
+    """Write a list of 32-bit floats as a JSON array."""
     poke8(to, 91)
     to += 1
     for i in range(start, end):
@@ -209,7 +209,7 @@ def _truth(bit: Int, op: Int, to: Int) -> Int:
 
 @kernel
 def shortest_size(at: Int, width: Int) -> Int:
-    """How many of its bytes a little-endian two's complement number needs at the least."""
+    """The least number of bytes that a little-endian two's complement number needs."""
     size = width
     while size > 1:
         top, below = peek8(at + size - 1), peek8(at + size - 2) >> 7
@@ -221,13 +221,13 @@ def shortest_size(at: Int, width: Int) -> Int:
 
 @kernel
 def _unsigned_bytes(at: Int, to: Int) -> Int:
-    """The shortest bytes of a number without a sign in eight bytes: a leading zero byte keeps the number positive."""
+    """Write the shortest bytes of an unsigned 64-bit number, with a leading zero byte if needed to be positive."""
     size = 8
     while size > 1 and peek8(at + size - 1) == 0:
         size -= 1
     if peek8(at + size - 1) < 128:
         return base64_text(at + size - 1, size, -1, to)
-    # The number is copied after the text, with the zero byte that it needs.
+    # Copy the number, with the zero byte that it may need, to the memory after the text.
     scratch = to + 32
     move(scratch, at, size)
     poke8(scratch + size, 0)
@@ -236,7 +236,7 @@ def _unsigned_bytes(at: Int, to: Int) -> Int:
 
 @kernel
 def _instant(micros: Int, digits: Int, to: Int) -> Int:
-    """`2026-11-20T12:34:56.789Z`."""
+    """Write an instant as `2026-11-20T12:34:56.789Z`."""
     end = moment_text(micros, digits, to)
     poke8(to + 10, 84)
     poke8(end, 90)
@@ -245,7 +245,7 @@ def _instant(micros: Int, digits: Int, to: Int) -> Int:
 
 @kernel
 def _latin1(at: Int, size: Int, to: Int) -> Int:
-    """Every byte is the character of its number, as UTF-8 with JSON's escapes."""
+    """Write every byte as the character of that number, in UTF-8 with JSON's escapes."""
     for i in range(size):
         byte = peek8(at + i)
         if byte < 128:
@@ -259,7 +259,7 @@ def _latin1(at: Int, size: Int, to: Int) -> Int:
 
 @kernel
 def _doubled(at: Int, size: Int, to: Int) -> Int:
-    """UTF-8 text with every quote twice."""
+    """Write UTF-8 text with every quote doubled."""
     for i in range(size):
         byte = peek8(at + i)
         poke8(to, byte)
@@ -272,7 +272,7 @@ def _doubled(at: Int, size: Int, to: Int) -> Int:
 
 @kernel
 def _geometry(op: Int, at: Int, size: Int, to: Int) -> Int:
-    """`{"x":1,"y":2,"wkb":"...","srid":null}` of four bytes of SRID and the shape; x and y for a point only."""
+    """Write `{"x":1,"y":2,"wkb":"...","srid":null}` from four bytes of SRID and the shape; x and y only for points."""
     poke8(to, 123)
     to += 1
     if op == POINT and size >= 25:
