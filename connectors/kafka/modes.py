@@ -1,4 +1,4 @@
-"""How Debezium's connector is told to encode values: its option names and their choices, as options of the sink."""
+"""Debezium's options for the encoding of values, with the same names and choices as options of the sink."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ TimeMode = Literal["adaptive_time_microseconds", "connect"]
 
 @dataclass(frozen=True, slots=True)
 class EncodingModes:
-    """Debezium's `decimal.handling.mode`, `bigint.unsigned.handling.mode`, `binary.handling.mode` and
-    `time.precision.mode`, with its defaults."""
+    """Debezium's options, with its defaults.
+
+    They are `decimal.handling.mode`, `bigint.unsigned.handling.mode`, `binary.handling.mode` and `time.precision.mode`.
+    """
 
     decimal: DecimalMode = "precise"
     unsigned: UnsignedMode = "long"

@@ -93,10 +93,10 @@ class MessageImages:
     """The n row images of messages: where their objects are in a buffer, and what they mean.
 
     Attributes:
-        rows: the objects; `changed` holds, where it is not an empty text, members that stand before those of the row.
-        messages: int[n], the message that each is of, rising; `places`: int[n], its number among the message's images.
-        kinds: uint8[n], `RowKind`.
-        times_ms: int64[n], when the source committed.
+        rows: the rows' objects. `changed`: objects whose members take precedence over the row's; may be empty texts.
+        messages: int[n], the message of each image, ascending. `places`: int[n], its number within the message.
+        kinds: uint8[n], the `RowKind`.
+        times_ms: int64[n], the time of the source's commit.
     """
 
     rows: Texts
@@ -110,7 +110,7 @@ class MessageImages:
         return len(self.kinds)
 
     def part(self, rows: Any) -> MessageImages:
-        """Images by number or mask."""
+        """The images with these numbers, or of a mask."""
         changed = self.changed
         return MessageImages(
             self.rows.part(self.rows.begins[rows], self.rows.ends[rows]),
@@ -121,14 +121,14 @@ class MessageImages:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableGroup:
-    """Images of one table.
+    """The images of one table.
 
     Attributes:
-        fields: the columns as the messages describe them; None when they do not, and values have to tell.
-        key: the names of the key columns, empty for none; None when the messages do not tell.
-        upserts: a row stands for its key, new or changed; without a key it is new.
-        database: what has the schema that `table` names in place of a database (PostgreSQL, SQL Server); else empty.
-            None where it is not told.
+        fields: the columns as the messages describe them; None when they do not, so that values have to tell.
+        key: the names of the key columns; empty for none, None when the messages do not tell.
+        upserts: whether rows are upserts (new or changed); without a key they are inserts.
+        database: the database that contains the schema, for servers where `table` has a schema in place of a database
+            (PostgreSQL, SQL Server); otherwise empty. None when it is not known.
     """
 
     table: TableId
@@ -141,12 +141,12 @@ class TableGroup:
 
 @dataclass(frozen=True, slots=True)
 class DdlMessage:
-    """A message about tables instead of rows: DDL. `message` is its number.
+    """A message about tables instead of rows (DDL). `message` is its number.
 
     Attributes:
-        changes: the steps of it, where the message says them whole; empty for every other statement.
-        place: where it stands in the server's log, where the message says that: then its order with rows of other
-            topics and partitions is known by their places.
+        changes: the steps of the statement, if it is fully understood; otherwise empty.
+        place: its position in the server's log, if the message has it. Then its order relative to rows of other topics
+            and partitions is known from their positions.
     """
 
     message: int
@@ -158,14 +158,14 @@ class DdlMessage:
 
 @dataclass(slots=True)
 class Reading:
-    """The content of messages: groups, statements, unreadable ones with the reason, and counted remarks."""
+    """The content of messages: groups, statements, unreadable messages with the reason, and counted remarks."""
 
     groups: list[TableGroup] = field(default_factory=list)
     statements: list[DdlMessage] = field(default_factory=list)
     unreadable: dict[int, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     unsigned: dict[TableId, frozenset[str]] = field(default_factory=dict)
-    """Columns that are BIGINT UNSIGNED in the source, as schema changes say, by table."""
+    """By table, the columns that schema changes declare as BIGINT UNSIGNED."""
 
     def count(self, reason: str, number: int) -> None:
         """Add to a counted remark."""
@@ -179,20 +179,20 @@ class Reading:
 
 
 class Format(Protocol):
-    """A way of writing changes as messages. Keeps what it learns about schemas between calls; not shared."""
+    """A way of writing changes as messages. Remembers schemas between calls; must not be shared."""
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
-        """Sort messages into groups. `table` is the one whose rows their topic has; None when that is not known."""
+        """Sort messages into groups. `table` is the table whose rows the topic has; None when that is not known."""
 
     def natural(self, column: Column) -> Field:
-        """How values of a column are written that the messages do not describe."""
+        """The field, with the way its values are written, of a column that the messages do not describe."""
 
 
 _T = TypeVar("_T")
 
 
 def gathered(parts: Iterable[tuple[TableId, _T, Any]]) -> Iterator[tuple[TableId, _T, Any]]:
-    """Rows of the same table and shape together, as long as the table has no other shape in between."""
+    """Gather rows with the same table and shape, as long as the table has no other shape in between."""
     found: list[tuple[TableId, _T, list[Any]]] = []
     latest: dict[TableId, int] = {}
     for table, shape, rows in parts:
@@ -206,7 +206,7 @@ def gathered(parts: Iterable[tuple[TableId, _T, Any]]) -> Iterator[tuple[TableId
 
 
 def times_of(messages: Messages, numbers: Any, committed: pa.Array | None) -> Any:
-    """int64[n] when the source committed, else when the message was written."""
+    """The times (int64[n]) of the source's commits; otherwise those at which messages were written."""
     if committed is not None and not committed.null_count:
         return committed.to_numpy()
     written = messages.times_ms[numbers]
@@ -217,7 +217,7 @@ def times_of(messages: Messages, numbers: Any, committed: pa.Array | None) -> An
 
 
 def repeated(counts: Any) -> tuple[Any, Any]:
-    """Each number as often as it counts, and which time that is: `[2, 0, 1]` gives `[0, 0, 2]` and `[0, 1, 0]`."""
+    """Repeat each index by its count, and number the repetitions: `[2, 0, 1]` gives `[0, 0, 2]` and `[0, 1, 0]`."""
     source = np.repeat(np.arange(len(counts)), counts)
     return source, np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
 

@@ -1,4 +1,4 @@
-"""Types from values, for messages that do not describe their columns.
+"""Infer types from values, for messages that do not describe their columns.
 
 | values | type |
 |---|---|
@@ -7,8 +7,8 @@
 | true, false | BOOLEAN |
 | text | STRING |
 | objects and lists | JSON |
-| of several of these rows | the wider type, else STRING |
-| NULL alone | no column yet |
+| several of these kinds | the wider type, else STRING |
+| only NULL | no column yet |
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from connectors.kafka.kernels import (
 )
 
 _LONG = 18
-"""Digits that a 64-bit number has in any case."""
+"""The digits up to which every number fits into 64 bits."""
 
 BIGINT, DOUBLE, BOOLEAN = DataType(Kind.BIGINT), DataType(Kind.DOUBLE), DataType(Kind.BOOLEAN)
 HUGE, TEXT, JSON = DataType(Kind.DECIMAL, 38, 0), DataType(Kind.STRING), DataType(Kind.JSON)
@@ -51,15 +51,15 @@ _SEEN = {
     STRING: TEXT, ESCAPED: TEXT, INTEGER: BIGINT, FRACTION: DOUBLE, TRUE: BOOLEAN, FALSE: BOOLEAN, OBJECT: JSON,
     ARRAY: JSON,
 }  # fmt: skip
-"""The type that a value of each kind tells."""
+"""The type inferred from a value of each kind."""
 _FITS, _NEEDS, _HOPELESS = range(3)
 
 
 def _verdicts(own: DataType) -> Any:
-    """uint8[kind]: whether a value fits an inferred type, needs a wider one, or is of none that holds both as they are.
+    """By kind (uint8[kind]): whether a value fits an inferred type, needs a wider one, or excludes any exact one.
 
-    A column becomes STRING only with the first messages of its table: what is in the sink as numbers cannot be told
-    for certain as text.
+    A column can only become STRING with the first messages of its table: numbers that are in the sink already cannot be
+    converted to their original text for certain.
     """
     found = np.zeros(ARRAY + 1, np.uint8)
     for kind, seen in _SEEN.items():
@@ -69,21 +69,21 @@ def _verdicts(own: DataType) -> Any:
 
 
 _VERDICTS = {own: _verdicts(own) for own in (BIGINT, DOUBLE, BOOLEAN, HUGE, JSON)}
-"""By inferred type. Columns of other types take what they can convert."""
+"""The verdicts by inferred type. Columns of other types take every value that can be converted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Images beside a table's schema: bool[n] those that need another one, and why others fit none, by number."""
+    """The images that do not fit a table's schema: those that need another one (bool[n]), and why others fit none."""
 
     needs: Any
     hopeless: Mapping[int, str]
 
 
 def judge(columns: Columns, images: MessageImages, schema: TableSchema, declared: Collection[str] = ()) -> Judged:
-    """The judgement of which images can be rows of the table. `columns` are their values in the table's columns.
+    """Judge which images can be rows of the table. `columns` has their values in the table's columns.
 
-    The types of `declared` columns stay as they are: whether a value can be read is found out when it is.
+    The types of `declared` columns never change: whether a value fits is only found out when it is read.
     """
     needs, hopeless = np.zeros(len(images), bool), dict[int, str]()
     for row in np.flatnonzero(columns.unknown & ~columns.faults).tolist():
@@ -109,7 +109,7 @@ def judge(columns: Columns, images: MessageImages, schema: TableSchema, declared
 
 
 def _judge_long(cells: Cells, verdicts: Any) -> None:
-    """Whole numbers that 64 bits do not hold."""
+    """Judge whole numbers that do not fit into 64 bits."""
     long = (cells.stops - cells.starts > _LONG) & (cells.kinds == INTEGER)
     for row in np.flatnonzero(long).tolist():
         raw = cells.raw(row)
@@ -120,7 +120,7 @@ def _judge_long(cells: Cells, verdicts: Any) -> None:
 
 
 def infer_fields(images: MessageImages, known: TableSchema | None) -> tuple[Field, ...]:
-    """Fields for all members that the images have, in the order in which they stand; known types are widened."""
+    """Fields for all members that the images have, in the order of the members; known types are widened."""
     names = list(known.names) if known is not None else []
     passed = np.zeros(len(images), bool)
     while True:
@@ -171,7 +171,7 @@ def _integer(cells: Cells) -> DataType:
 
 
 def _add(names: list[str], members: list[str]) -> None:
-    """Put new names after the member that stands before them."""
+    """Insert new names after the members that they follow."""
     place = 0
     for name in members:
         if name in names:
@@ -182,7 +182,7 @@ def _add(names: list[str], members: list[str]) -> None:
 
 
 def no_columns_reason(images: MessageImages) -> str:
-    """Why the first row gives no columns; empty where it could."""
+    """Why the first row gives no columns; empty when it does."""
     try:
         _new_names(images.rows, 0, ())
     except ValueError as error:
@@ -191,7 +191,7 @@ def no_columns_reason(images: MessageImages) -> str:
 
 
 def _new_names(rows: Texts, row: int, known: tuple[str, ...]) -> list[str]:
-    """The names of the members of one object that have a value.
+    """The names of an object's members that have a value.
 
     Raises ValueError when one cannot be a column beside the known ones.
     """

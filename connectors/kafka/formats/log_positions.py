@@ -1,4 +1,4 @@
-"""Where Debezium's messages stand in the server's log: `source.file` and `source.pos`, columnar."""
+"""The positions of Debezium's messages in the server's log (`source.file`, `source.pos`), as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class SourceLogPosition:
-    """One place. `log` is the name of the log's files without their number; `server` is 0 where it is not told."""
+    """One position. `log` is the name of the log's files without their number; `server` is 0 when it is not known."""
 
     log: str
     server: int
@@ -31,12 +31,12 @@ class SourceLogPosition:
 
 @dataclass(frozen=True, slots=True)
 class LogPositions:
-    """The places of n messages.
+    """The positions of n messages.
 
     Attributes:
-        at: int64[n], the number of the file and the position in it as one number that rises; NOWHERE for messages
-            that tell none.
-        logs, servers: the names and servers met.
+        at: int64[n], the file's number and the position in it, combined to one ascending number; NOWHERE for messages
+            without a position.
+        logs, servers: the names of logs, and the servers, that occurred.
     """
 
     at: Any
@@ -44,12 +44,12 @@ class LogPositions:
     servers: frozenset[int]
 
     def comparable(self, place: SourceLogPosition) -> bool:
-        """Whether the places are of the same server's log."""
+        """Whether the positions are in the same server's log."""
         servers = self.servers | ({place.server} if place.server else set())
         return self.logs <= {place.log} and len(servers) <= 1
 
     def last(self) -> SourceLogPosition | None:
-        """The last place there is, None without any and among several logs."""
+        """The last position; None when there is none, or there are several logs."""
         there = self.at[self.at != NOWHERE]
         if not len(there) or len(self.logs) != 1 or len(self.servers) > 1:
             return None
@@ -57,7 +57,7 @@ class LogPositions:
 
 
 def log_positions_of(scan: Scan) -> LogPositions:
-    """The places in a scan by a tree with the names of PLACES, by its rows."""
+    """The positions of the rows of a scan, whose tree has the names of PLACES."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
     rows = np.flatnonzero((files.kinds == STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))
@@ -67,7 +67,7 @@ def log_positions_of(scan: Scan) -> LogPositions:
     logs, numbers = set[str](), list[int]()
     for name in names.dictionary.to_pylist():
         log, _, number = name.rpartition(".")
-        # A snapshot may tell an empty name, or nothing but the number.
+        # Messages of a snapshot may have an empty name, or only the number.
         named = bool(log) and number.isdigit()
         logs |= {log} if named else set()
         numbers.append(int(number) if named else NOWHERE)
@@ -79,12 +79,12 @@ def log_positions_of(scan: Scan) -> LogPositions:
 
 
 def log_position_of(scan: Scan, row: int) -> SourceLogPosition | None:
-    """The place of one row of a scan."""
+    """The position of one row of a scan."""
     return log_positions_of(_row(scan, row)).last()
 
 
 def of_snapshot(scan: Scan, row: int) -> bool:
-    """Whether the snapshot wrote this: what tables were like before anything that changes them."""
+    """Whether the connector's snapshot wrote the message, so that it describes tables before all changes."""
     cells = scan.cells("source", "snapshot")
     if cells.kinds[row] < STRING:
         return bool(cells.kinds[row] == TRUE)

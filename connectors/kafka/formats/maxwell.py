@@ -1,4 +1,4 @@
-"""Maxwell's messages: one row each, before images as the changed columns alone. They do not tell their types."""
+"""Read Maxwell's messages: one row each, without types; before images only have the changed columns."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _NAMED = ("database", "table")
 
 
 class MaxwellFormat:
-    """Reads Maxwell's messages. `zone` is the clock of TIMESTAMP values."""
+    """Reads Maxwell's messages. `zone` is the time zone of TIMESTAMP values."""
 
     def __init__(self, zone: str = "UTC") -> None:
         self._zone = zone
 
     def natural(self, column: Column) -> Field:
-        """The natural types, as in `Format`."""
+        """The field of a column that messages do not describe, as in `Format`."""
         return Field(column.name, column.type, zone=self._zone)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
@@ -86,10 +86,10 @@ class MaxwellFormat:
 
 
 def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | None:
-    """From `primary_key_columns`, else from the message's key, which Maxwell writes as {"database", "pk.id": 7}, or as
-    ["database", "table", [{"id": 7}]] with `kafka_key_format=array`.
+    """The key columns, from `primary_key_columns`, or else from the message's key.
 
-    Raises ValueError for names that are none.
+    Maxwell writes keys as {"database", "pk.id": 7}, or as ["database", "table", [{"id": 7}]] with
+    `kafka_key_format=array`. Raises ValueError for invalid names.
     """
     if columns:
         try:
@@ -107,7 +107,7 @@ def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | 
 
 
 def _key_of_list(key: bytes | None) -> tuple[str, ...] | None:
-    """The columns in a key that is a list; None for what is no such key. Raises ValueError for names that are none."""
+    """The columns of a key in the form of a list; None for other keys. Raises ValueError for invalid names."""
     try:
         found = json.loads(key or b"null")
     except (ValueError, RecursionError):
@@ -139,7 +139,7 @@ def _read_other(reading: Reading, scan: Scan, place: int, number: int) -> None:
 
 
 def _changes(message: Mapping[str, Any], sql: str) -> Changes:
-    """The changes of a statement: Maxwell writes one message for each table that is dropped or renamed."""
+    """The changes of a statement; Maxwell writes one message for each table that is dropped or renamed."""
     if message["type"] == "table-drop" and not _TEMPORARY.search(sql):
         return (DropTable(_table_of(message)),)
     old, new = message.get("old"), message.get("def")

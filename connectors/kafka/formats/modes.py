@@ -1,4 +1,4 @@
-"""How Debezium was told to write decimals, times and bytes, for messages without a schema that would tell."""
+"""Debezium's settings for writing decimals, times and bytes, for messages without a schema."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _MILLI, _MICRO = 1000, 1
 
 @dataclass(frozen=True, slots=True)
 class DecodingModes:
-    """Named as the connector's settings: decimal.handling.mode, time.precision.mode, binary.handling.mode and
-    bigint.unsigned.handling.mode.
+    """The connector's settings, under their names there.
+
+    They are decimal.handling.mode, time.precision.mode, binary.handling.mode and bigint.unsigned.handling.mode.
     """
 
     decimal: DecimalMode = "precise"
@@ -30,7 +31,7 @@ class DecodingModes:
     unsigned: UnsignedMode = "long"
 
     def natural(self, column: Column) -> Field:
-        """How values of this column are written."""
+        """The field of a column, with the way its values are written."""
         kind = column.type.kind
         encoding = Encoding.NATURAL
         if (kind is Kind.DECIMAL and self.decimal == "precise") or (

@@ -1,4 +1,4 @@
-"""Names of tables and columns as messages have them: which ones can be names in a sink. Pure."""
+"""Check which names of tables and columns in messages can be names in a sink. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def check_columns(names: Iterable[object]) -> tuple[str, ...]:
-    """The names of one table's columns. Raises ValueError for those that cannot be columns of one table."""
+    """The names of a table's columns. Raises ValueError for names that cannot be columns of one table."""
     found: dict[str, str] = {}
     for name in names:
         why = why_not(name)
@@ -19,7 +19,7 @@ def check_columns(names: Iterable[object]) -> tuple[str, ...]:
 
 
 def why_not(name: object) -> str:
-    """Why something is no name; empty when it is one."""
+    """Why something cannot be a name; empty when it can."""
     if not isinstance(name, str):
         return f"whose name is no text, got {name!r:.40}"
     if not name:

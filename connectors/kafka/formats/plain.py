@@ -1,7 +1,7 @@
-"""Plain JSON: a message's value is the row, one without a value deletes the row of its key (a compacted topic).
+"""Read plain JSON: a message's value is the row; one without a value deletes the row of its key (a compacted topic).
 
-Rows that Debezium's ExtractNewRecordState has taken out of envelopes are such rows; those whose member `__deleted` is
-true are deleted. Connect's converter writes its tombstones as `null`, with a schema around it or without.
+Rows that Debezium's ExtractNewRecordState took out of their envelopes have this format too; those whose member
+`__deleted` is true are deletes. Connect's converter writes tombstones as `null`, with or without a schema around it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ _OBJECT = Tree({_DELETED: None})
 
 
 class PlainFormat:
-    """Reads rows, with and without Connect's schema around them. `zone` is the clock of instants without a zone;
-    `modes` are how Debezium's connector has written their values, None for rows of other programs.
+    """Reads rows, with or without Connect's schema around them.
+
+    `zone` is the time zone of instants without one. `modes` are the settings of the Debezium connector that wrote the
+    values; None for rows of other programs.
     """
 
     def __init__(self, zone: str = "UTC", wrapped: Opener | None = None, modes: DecodingModes | None = None) -> None:
@@ -43,13 +45,13 @@ class PlainFormat:
         self._wrapped = wrapped or Unwrapper(connect.fields_of)
 
     def natural(self, column: Column) -> Field:
-        """The natural types, as in `Format`: by the modes, else moments that are numbers are milliseconds."""
+        """The field of a column that messages do not describe: by the modes, else numeric times are milliseconds."""
         if self._modes is not None:
             return self._modes.natural(column)
         return Field(column.name, column.type, unit_us=1000, zone=self._zone)
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
-        """Read messages, as in `Format`. Rows of a table without a key can only be added."""
+        """Read messages, as in `Format`. Tables without a key only have inserts."""
         reading = Reading()
         messages, found = self._wrapped.unwrap(messages)
         reading.unreadable.update(found.unreadable)
@@ -88,14 +90,14 @@ class PlainFormat:
 
 
 def _says_true(cells: Cells) -> Any:
-    """bool[n] values that are true, or "true" as a text."""
+    """The values (bool[n]) that are true, or the text "true"."""
     return (cells.kinds == TRUE) | (
         (cells.kinds == STRING) & _equals(cells.texts.part(cells.starts, cells.stops), b"true")
     )
 
 
 def _equals(texts: Texts, word: bytes) -> Any:
-    """bool[n] texts that are this word."""
+    """The texts (bool[n]) that are this word."""
     found = texts.ends - texts.begins == len(word)
     for place, letter in enumerate(word):
         found[found] = texts.data[texts.begins[found] + place] == letter
@@ -103,7 +105,7 @@ def _equals(texts: Texts, word: bytes) -> Any:
 
 
 def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: WrappedPayloads) -> WrappedPayloads:
-    """Rows and deletes in the order of the messages. A delete has the columns of its key alone."""
+    """The rows and deletes in the order of the messages. A delete only has the columns of its key."""
     keys = {number: key_object(messages.key(number)) for number in deletes.tolist()}
     found = {
         number: json.dumps({name: value for name, value in key.items() if name != ROUTED}).encode()

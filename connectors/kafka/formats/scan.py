@@ -1,4 +1,4 @@
-"""Many JSON texts at once: where the values of named members are. Columnar: one array entry per text."""
+"""Find the values of named members in many JSON texts at once. Columnar: one array entry per text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Ints = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.uint8]
 
 Names = Mapping[str, "Names | None"]
-"""Names of members; those of a member that is an object itself are below it."""
+"""The names of members; a member that is an object has the names of its own members below it."""
 
 _PADDING = bytes(8)
 
 
 class Tree:
-    """The members to look for. A member is asked for by its dotted path as a tuple."""
+    """The members to look for. A member is identified by its path, as a tuple of names."""
 
     def __init__(self, names: Names) -> None:
         paths: list[tuple[str, ...]] = [()]
@@ -40,7 +40,7 @@ class Tree:
         self._first, self._count = np.array(first, np.int64), np.array(count, np.int64)
         self._name_end = ends.astype(np.int64)
         self._name_at = self._name_end - np.array([len(text) for text in texts], np.int64)
-        # The bytes of a name with a backslash stand for another one where they are in a message.
+        # In a message, the bytes of a name with a backslash would mean another name.
         self._plain = np.array([b"\\" not in text for text in texts], np.uint8)
         self._nodes = {path: node for node, path in enumerate(paths)}
 
@@ -57,7 +57,7 @@ class Tree:
         starts, stops = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         kinds = np.full(shape, ABSENT, np.uint8)
         unknown, faults = np.full(len(texts), -1, np.int32), np.zeros(len(texts), np.int32)
-        stack, hints = np.zeros((2, len(self) + 1), np.int64)  # not kept: several threads may scan at once
+        stack, hints = np.zeros((2, len(self) + 1), np.int64)  # made for each call: several threads may scan at once
         scan.walk(
             texts.address, texts.begins, texts.ends, self._names.ctypes.data, self._first, self._count,
             self._name_at, self._name_end, self._plain, stack, hints, starts, stops, kinds, unknown, faults,
@@ -71,26 +71,26 @@ def _size(names: Names) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heads:
-    """The beginnings of some texts, which are not repeated in their buffer.
+    """Common beginnings of texts, which their buffer does not repeat.
 
     Attributes:
-        known: the beginnings; more may be added to it.
-        of: int32[n], the number of each text's, -1 for a text that is there whole.
+        known: the beginnings; more may be added.
+        of: int32[n], the number of each text's beginning; -1 for a text that is complete in the buffer.
     """
 
     known: list[bytes]
     of: Ints
 
     def take(self, rows: Any) -> Heads:
-        """The heads of some texts, by number or by mask."""
+        """The heads of the texts with these numbers, or of a mask."""
         return Heads(self.known, self.of[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """JSON texts in one buffer, int32[n] each: text i is begins[i] to ends[i]; none when those are -1.
+    """JSON texts in one buffer: text i is from begins[i] to ends[i] (int32[n] each); None when those are -1.
 
-    With `heads` that is the rest of a text, after its head: who looks at bytes takes `inline_heads` first.
+    With `heads`, the buffer only has the rest of a text after its head; call `inline_heads` before looking at bytes.
     """
 
     data: npt.NDArray[np.uint8]
@@ -100,7 +100,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Sequence[bytes | None]) -> Texts:
-        """Put texts one after the other; less than 2 GiB of them."""
+        """Texts in a new buffer; less than 2 GiB in total."""
         ends = np.cumsum([len(text or b"") for text in texts], dtype=np.int64).astype(np.int32)
         begins = np.zeros(len(texts), np.int32)
         begins[1:] = ends[:-1]
@@ -110,7 +110,7 @@ class Texts:
 
     @classmethod
     def concat(cls, parts: Sequence[Texts]) -> Texts:
-        """The texts of several buffers in one, which holds nothing else; less than 2 GiB of them."""
+        """Copy the texts of several buffers into one; less than 2 GiB in total."""
         heads = [part.heads for part in parts if part.heads is not None]
         if any(found.known is not heads[0].known for found in heads):
             return cls.concat([part.inline_heads() for part in parts])
@@ -135,7 +135,7 @@ class Texts:
 
     @property
     def address(self) -> int:
-        """Where position 0 lies in memory."""
+        """The memory address of position 0."""
         return int(self.data.ctypes.data)
 
     def part(self, begins: Ints, ends: Ints) -> Texts:
@@ -144,11 +144,11 @@ class Texts:
 
     @property
     def present(self) -> Any:
-        """bool[n] which are not none."""
+        """The texts that are not None (bool[n])."""
         return self.begins >= 0
 
     def take(self, rows: Any) -> Texts:
-        """Texts by number, or by mask."""
+        """The texts with these numbers, or of a mask."""
         heads = None if self.heads is None else self.heads.take(rows)
         return Texts(self.data, self.begins[rows], self.ends[rows], heads)
 
@@ -162,7 +162,7 @@ class Texts:
         return Texts.of([self.bytes_of(index) if there[index] else None for index in range(len(self))])
 
     def with_more(self, texts: Sequence[bytes]) -> Texts:
-        """The same texts in a buffer that has others after its own bytes."""
+        """The same texts, in a buffer to which other texts are appended."""
         more = np.frombuffer(b"".join([*texts, _PADDING]), np.uint8)
         return Texts(np.concatenate((self.data, more)), self.begins, self.ends)
 
@@ -175,7 +175,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Values of one member, one per row: places in a buffer, and kinds (`connectors.kafka.kernels`)."""
+    """The values of one member, one per row: positions in a buffer, and kinds (`connectors.kafka.kernels`)."""
 
     texts: Texts
     starts: Ints
@@ -186,16 +186,16 @@ class Cells:
         return len(self.starts)
 
     def take(self, rows: Any) -> Cells:
-        """Rows by number, or by mask."""
+        """The rows with these numbers, or of a mask."""
         return Cells(self.texts, self.starts[rows], self.stops[rows], self.kinds[rows])
 
     def raw(self, row: int) -> bytes:
-        """The bytes of one value as they stand in the text, a string without its quotes."""
+        """The bytes of one value as written in the text; of a string, without the quotes."""
         return self.texts.data[self.starts[row] : self.stops[row]].tobytes()
 
     @classmethod
     def either(cls, choice: Any, left: Cells, right: Cells) -> Cells:
-        """Row by row the left value where `choice`, else the right one; both are of the same texts."""
+        """For each row, the left value where `choice`, else the right one; both are of the same texts."""
         return cls(
             left.texts,
             np.where(choice, left.starts, right.starts),
@@ -217,7 +217,7 @@ class Scan:
     faults: Ints
 
     def fault(self, row: int) -> str:
-        """The fault of a text, in words."""
+        """A description of a text's fault."""
         return f"no JSON object (byte {self.faults[row] - 1 - self.texts.begins[row]})"
 
     def cells(self, *path: str) -> Cells:
@@ -227,21 +227,21 @@ class Scan:
 
 
 def elements(cells: Cells) -> tuple[Texts, Ints, Any]:
-    """The elements of lists as texts, which row each is of, and bool[n] rows with a list that is no JSON.
+    """The elements of lists as texts, the row of each, and the rows (bool[n]) with a list that is no JSON.
 
-    An element that is no object is an empty text.
+    An element that is no object becomes an empty text.
     """
     nothing, faults = np.zeros(0, np.int32), np.zeros(len(cells), np.uint8)
     places = cells.texts.address, cells.starts, cells.stops, cells.kinds
     total = scan.elements(*places, nothing, nothing, nothing, faults)
-    # A list in which nothing was counted may have been begun.
+    # Elements of a faulty list may have been filled in without being counted.
     found = np.zeros((3, total + int((cells.stops - cells.starts).max(initial=0)) + 1), np.int32)
     scan.elements(*places, found[0], found[1], found[2], faults)
     return cells.texts.part(found[0, :total], found[1, :total]), found[2, :total], faults != 0
 
 
 def runs(*cells: Cells) -> Ints:
-    """The number of each row's run: a run ends where one of the values differs from the row before."""
+    """The number of each row's run: a new run begins where one of the values differs from the row before."""
     starts, stops = (np.ascontiguousarray([getattr(item, name) for item in cells]) for name in ("starts", "stops"))
     kinds = np.ascontiguousarray([item.kinds for item in cells])
     same = np.ones(starts.shape[1], np.int32)

@@ -1,6 +1,6 @@
-"""Debezium's schema changes: {"source", "databaseName", "ddl", "tableChanges"}, on the topic named as the prefix.
+"""Read Debezium's schema changes, {"source", "databaseName", "ddl", "tableChanges"}, of the topic named by the prefix.
 
-Those that the connector's snapshot writes say what tables were like before the first row, and are no statements here.
+Those of the connector's snapshot describe the tables before the first row, and are not taken for statements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ID = re.compile(r'"((?:[^"]|"")*)"')
 
 
 def table_changes(scan: Scan, row: int) -> Any:
-    """The member `tableChanges` of a message with `ddl`, parsed; empty without one, None when it is no JSON."""
+    """The parsed member `tableChanges` of a message with `ddl`; empty when missing, None when it is no JSON."""
     cells = scan.cells("tableChanges")
     try:
         return json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []
@@ -33,7 +33,7 @@ def table_changes(scan: Scan, row: int) -> Any:
 
 
 def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[DdlMessage]:
-    """The statement of a message with `ddl`; none of the snapshot's.
+    """The statement of a message with `ddl`; none for messages of the snapshot.
 
     `number` is that of the message, `tables` are its `table_changes`.
     """
@@ -43,13 +43,13 @@ def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[DdlMes
     ddl, database = (convert.text(scan.cells(name).take([row]))[0].as_py() or "" for name in _TEXTS)
     try:
         found = () if tables is None else _changes(ddl, database, tables)
-    except (ValueError, LookupError, TypeError):  # not as Debezium writes them: told as a statement not understood
+    except (ValueError, LookupError, TypeError):  # not Debezium's form: reported as a statement not understood
         found = ()
     return [DdlMessage(number, database, ddl, found, log_position_of(own, 0))]
 
 
 def unsigned_columns(tables: Any) -> dict[TableId, frozenset[str]]:
-    """The columns that `table_changes`, also of the snapshot, say to be BIGINT UNSIGNED, by table."""
+    """By table, the columns that are BIGINT UNSIGNED according to `table_changes`, including the snapshot's."""
     found = dict[TableId, frozenset[str]]()
     try:
         for change in tables:
@@ -58,13 +58,13 @@ def unsigned_columns(tables: Any) -> dict[TableId, frozenset[str]]:
             names = (str(each["name"]) for each in columns if _UNSIGNED.match(str(each.get("typeName", ""))))
             if table is not None:
                 found[table] = frozenset(names)
-    except (ValueError, LookupError, TypeError, AttributeError):  # not as Debezium writes them
+    except (ValueError, LookupError, TypeError, AttributeError):  # not Debezium's form
         return {}
     return {table: names for table, names in found.items() if names}
 
 
 def _changes(ddl: str, database: str, changes: Any) -> Changes:
-    """The changes of one table by a statement, where its text and the message's tables say the same."""
+    """The changes of one table by a statement, if its text and the message's tables agree."""
     if not changes:
         return changes_of(ddl, database)
     if len(changes) != 1 or not isinstance(changes[0], dict):
@@ -91,6 +91,6 @@ def _columns(table: Any) -> list[str]:
 
 
 def _table(text: str) -> TableId | None:
-    r"""`"shop"."orders"` as a table."""
+    r"""The table named by a text such as `"shop"."orders"`."""
     parts = [part.replace('""', '"') for part in _ID.findall(text)]
     return TableId(parts[0], parts[-1]) if len(parts) > 1 else None

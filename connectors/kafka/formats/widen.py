@@ -1,4 +1,4 @@
-"""Values of a message's type as values of a declared or wider one. Pure."""
+"""Convert values of a message's type to a declared or wider type. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from connectors.kafka.formats import convert
 
 
 def widened(left: DataType, right: DataType) -> DataType:
-    """A type that holds every value of both; STRING for an instant and a wall clock, whose zone nothing tells."""
+    """A type that holds every value of both; STRING for an instant and a local time, whose zone is not known."""
     mixed = left.kind is not right.kind and Kind.TIMESTAMP_LTZ in (left.kind, right.kind)
     return STRING if mixed else common_type(left, right)
 
 
 def adapted(values: pa.Array, own: DataType, target: DataType) -> pa.Array:
-    """Values of a type as values of a wider one, as `widened` finds it."""
+    """Convert values to a wider type, as found by `widened`."""
     cast = cast_for(own, target, "UTC")
     return values if cast is None else cast(values)
 
 
 def become(values: pa.Array, own: DataType, declared: DataType) -> pa.Array:
-    """Values of a type as values of any other one that can hold each of them. Raises BadValue for one it cannot."""
+    """Convert values to any other type. Raises BadValue for a value that the type cannot hold."""
     arrow, message = arrow_type(declared), f"is no {declared}"
     if values.type == arrow:
         return values
@@ -38,7 +38,7 @@ def become(values: pa.Array, own: DataType, declared: DataType) -> pa.Array:
     if pa.types.is_binary(arrow):
         return convert.cast(adapted(values, own, STRING), arrow, message)
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow):
-        return values.cast(arrow)  # the nearest one, as a server makes of it
+        return values.cast(arrow)  # rounds to the nearest value, as a server does
     if pa.types.is_decimal(arrow):
         return convert.cast(adapted(values, own, STRING), arrow, message)
     found = convert.cast(values, arrow, message)

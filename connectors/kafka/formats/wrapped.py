@@ -1,4 +1,4 @@
-"""Connect's {"schema": ..., "payload": ...} around values: the schema is compared byte by byte, and read once."""
+"""Unwrap Connect's {"schema": ..., "payload": ...}: schemas are compared as bytes, and each is parsed only once."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from connectors.kafka.kernels import ABSENT, NULL, OBJECT, prefixes
 _WRAPPED = Tree({"schema": None, "payload": None})
 
 ROUTED = "__dbz__physicalTableIdentifier"
-"""The member that Debezium's ByLogicalTableRouter adds to keys; the messages themselves name their table."""
+"""A member that Debezium's ByLogicalTableRouter adds to keys; not needed, since messages name their table."""
 
 Learn = Callable[[Mapping[str, Any]], "tuple[Field, ...] | None"]
-"""The fields of the rows in a Connect schema; None when it has no rows."""
+"""Gives the fields of the rows in a Connect schema; None when it has no rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A schema's number among those met, and its columns; None for values that do not tell.
+    """A schema: its number among those met, and its columns; None for values that do not have them.
 
-    `prefix` is how values begin that have it; the schema alone where that stands after the payload.
+    `prefix` is the beginning of values with the schema; only the schema itself when that follows the payload.
     """
 
     number: int
@@ -39,12 +39,12 @@ class Shape:
 
 BARE = Shape(0, None)
 _REMEMBERED = 16
-"""Schemas that values are compared with before they are parsed, the latest first."""
+"""The number of schemas with which values are compared before they are parsed, latest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedPayloads:
-    """The payloads of values that are there: numbers of the values, texts, and numbers of shapes, int64[n] each."""
+    """The payloads of the existing values: the values' numbers (int64[n]), texts, and shapes' numbers (int64[n])."""
 
     numbers: Any
     texts: Texts
@@ -52,15 +52,16 @@ class WrappedPayloads:
     unreadable: Mapping[int, str]
 
     def part(self, wanted: Any) -> WrappedPayloads:
-        """Payloads by a mask."""
+        """The payloads of a mask."""
         texts = self.texts.part(self.texts.begins[wanted], self.texts.ends[wanted])
         return replace(self, numbers=self.numbers[wanted], texts=texts, shapes=self.shapes[wanted])
 
     def with_added(
         self, numbers: Sequence[int], added: Sequence[bytes], shapes: Sequence[int | None]
     ) -> WrappedPayloads:
-        """Payloads of more messages among these, in order. A shape that is None is that of the payload before it, or of
-        the first one.
+        """Insert the payloads of further messages, in order.
+
+        If their shape is None, each takes the shape of the payload before it, or of the first one.
         """
         ends = len(self.texts.data) + np.cumsum([0, *map(len, added)], dtype=np.int64)
         every = np.concatenate((self.numbers, np.array(numbers, np.int64)))
@@ -78,19 +79,19 @@ class WrappedPayloads:
 
 
 class Opener(Protocol):
-    """Unwraps keys and values. `shapes` are those met so far, by their numbers."""
+    """Unwraps keys and values. `shapes` has the shapes met so far, by their numbers."""
 
     shapes: list[Shape]
 
     def unwrap(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
-        """The messages with keys that are JSON, as far as they can be, and the payloads of the values there are."""
+        """The messages, with keys as JSON where possible, and the payloads of the existing values."""
 
     def shape_of_key(self, key: bytes | None) -> int | None:
-        """The number of the shape that a key's own schema says, which describes the key columns alone; None without."""
+        """The number of the shape of a key's own schema, which only describes the key columns; None without one."""
 
 
 class Unwrapper:
-    """Takes payloads out of values, with their shapes. Remembers the schemas it has met."""
+    """Takes payloads out of JSON values, with their shapes. Remembers the schemas it has met."""
 
     def __init__(self, learn: Learn) -> None:
         self._learn = learn
@@ -116,7 +117,7 @@ class Unwrapper:
         return self._of_keys[text]
 
     def unwrap(self, messages: Messages) -> tuple[Messages, WrappedPayloads]:
-        """The payloads, as in `Opener`; values that follow one of the same schema are taken in one go."""
+        """Unwrap messages, as in `Opener`; contiguous values with the same schema are handled together."""
         return messages, self._payloads(messages.values)
 
     def _payloads(self, values: Texts) -> WrappedPayloads:
@@ -135,7 +136,7 @@ class Unwrapper:
         return WrappedPayloads(numbers, texts.part(begins, ends), shapes, unreadable).part(shapes >= 0)
 
     def _of_heads(self, texts: Texts) -> Any:
-        """int64[n], shapes of texts by their heads, -1 without one; None when a head is no whole schema."""
+        """The shapes of texts by their heads (int64[n]; -1 without one); None when a head is no complete schema."""
         found = np.full(len(texts), -1, np.int64)
         if texts.heads is None:
             return found
@@ -149,7 +150,7 @@ class Unwrapper:
         return found
 
     def _of_head(self, head: bytes, text: Texts) -> Shape | None:
-        """The shape of values with a head, of which one is given; None when it cannot be read."""
+        """The shape of values with this head, of which `text` is one; None when it cannot be read."""
         if head not in self._met:
             try:
                 self._parsed(text.inline_heads(), 0)
@@ -158,7 +159,7 @@ class Unwrapper:
         return self._met.get(head)
 
     def _payload_places(self, texts: Texts, numbers: Any, unreadable: dict[int, str]) -> tuple[Ints, Ints, Any]:
-        """Where the payloads of texts begin and end, and their shapes, -1 for what is added to `unreadable`."""
+        """Begins and ends of the texts' payloads, and their shapes; -1 for those that are added to `unreadable`."""
         begins, ends, shapes = texts.begins.copy(), texts.ends.copy(), np.zeros(len(numbers), np.int64)
         at = 0
         while at < len(numbers):
@@ -176,10 +177,10 @@ class Unwrapper:
         return begins, ends, shapes
 
     def _run(self, texts: Texts, at: int, begins: Ints, ends: Ints, shapes: Any) -> int:
-        """Take the values from `at` on that are of one known shape; how many."""
+        """Handle the values from `at` on that have one known shape; return their number."""
         count = int(prefixes.bare(texts.address, texts.begins, texts.ends, at))
         if count:
-            return count  # they are what they are: begins, ends and shape 0 are there
+            return count  # they are not wrapped: their begins, ends and shape 0 are set already
         for place, shape in enumerate(self._latest):
             prefix = np.frombuffer(shape.prefix, np.uint8)
             count = int(
@@ -194,13 +195,13 @@ class Unwrapper:
         return 0
 
     def _parsed(self, texts: Texts, at: int) -> tuple[Shape, int, int]:
-        """The shape of one value, and where its payload begins and ends. Raises ValueError."""
+        """The shape of one value, and the begin and end of its payload. Raises ValueError."""
         begin, end = int(texts.begins[at]), int(texts.ends[at])
         found = _WRAPPED.scan(texts.take([at]))
         payload, schema = found.cells("payload"), found.cells("schema")
         if found.faults[0] or payload.kinds[0] not in (OBJECT, NULL) or schema.kinds[0] not in (OBJECT, NULL):
             return BARE, begin, end
-        if found.unknown[0] >= 0:  # Connect's converter takes no other members either
+        if found.unknown[0] >= 0:  # Connect's converter does not allow other members either
             return BARE, begin, end
         first, last = int(payload.starts[0]), int(payload.stops[0])
         if schema.kinds[0] == NULL:
@@ -218,7 +219,7 @@ class Unwrapper:
 
 
 def _object(text: bytes) -> Mapping[str, Any]:
-    """The members of a schema. Raises ValueError."""
+    """Parse a schema. Raises ValueError."""
     try:
         found = json.loads(text)
     except RecursionError:
@@ -229,7 +230,7 @@ def _object(text: bytes) -> Mapping[str, Any]:
 
 
 def head_of(text: Texts) -> bytes | None:
-    """The text of a value before its payload, when that is its schema and after the payload is only `}`."""
+    """The text of a value before its payload, if that is the schema and only `}` follows the payload."""
     found = _WRAPPED.scan(text)
     payload, schema = found.cells("payload"), found.cells("schema")
     if found.faults[0] or payload.kinds[0] != OBJECT or schema.kinds[0] != OBJECT:
@@ -241,7 +242,7 @@ def head_of(text: Texts) -> bytes | None:
 
 
 def key_object(key: bytes | None) -> dict[str, Any] | None:
-    """The members of a message's key, with or without a schema around it; None when it is no object."""
+    """The members of a message's key, with or without a schema around it; None when the key is no object."""
     if key is None:
         return None
     try:
@@ -254,7 +255,7 @@ def key_object(key: bytes | None) -> dict[str, Any] | None:
 
 
 def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:
-    """The members in parts of which the keys have the same columns; one without a key goes with those before it."""
+    """Split `members` into parts whose keys have the same columns; one without a key belongs to those before it."""
     while len(members):
         there = messages.keys.present[numbers[members]]
         if not there.any():
@@ -270,9 +271,9 @@ def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:
 
 
 def _have_columns(keys: Texts, columns: Mapping[str, Any] | None) -> Any:
-    """bool[n], keys that are objects with these columns; None for those that are no objects. The first one always is.
+    """The keys (bool[n]) that are objects with these columns, or for None no objects; always includes the first.
 
-    A schema around them is passed over, and so are other members without a value.
+    A schema around a key, and further members without a value, are ignored.
     """
     names: dict[str, None] = dict.fromkeys(columns or ())
     found = Tree({**names, "schema": None, "payload": names}).scan(keys)

@@ -1,4 +1,4 @@
-"""Numba kernels over JSON text: values to column buffers, and strings as JSON writes them. None raises or allocates."""
+"""Numba kernels that read values from JSON text into buffers, and write JSON strings. None raises or allocates."""
 
 from pathlib import Path
 
@@ -8,4 +8,4 @@ kernel = Kernels(Path(__file__).parent, "kafka")
 """Declares a kernel of this package."""
 
 ABSENT, NULL, STRING, ESCAPED, INTEGER, FRACTION, TRUE, FALSE, OBJECT, ARRAY = range(10)
-"""Kinds of a value in JSON text: a STRING has no backslash, an ESCAPED one has, a FRACTION has `.`, `e` or `E`."""
+"""The kinds of values in JSON text. STRING has no backslash, ESCAPED has some; FRACTION has `.`, `e` or `E`."""

@@ -1,4 +1,4 @@
-"""Escapes in JSON strings (RFC 8259, section 7): the characters they stand for, and names that have them."""
+"""Decode escapes in JSON strings (RFC 8259, section 7), and compare names that have escapes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _hex4(base: Int, at: Int) -> Int:
 
 @kernel
 def escape(base: Int, at: Int, stop: Int) -> Int:
-    """16 times the character of the escape whose backslash is before `at`, plus its bytes after the backslash.
+    """16 times the character of the escape whose backslash is before `at`, plus the length after the backslash.
 
-    -1 for an escape that stands for no character, such as half a pair of surrogates.
+    -1 for an escape that is no character, such as a lone surrogate.
     """
     if at >= stop:
         return -1
@@ -65,7 +65,7 @@ def escape(base: Int, at: Int, stop: Int) -> Int:
 
 @kernel
 def utf8_length(code: Int) -> Int:
-    """How many bytes a character has in UTF-8."""
+    """The number of bytes of a character in UTF-8."""
     if code < 0x80:
         return 1
     if code < 0x800:
@@ -75,7 +75,7 @@ def utf8_length(code: Int) -> Int:
 
 @kernel
 def utf8_byte(code: Int, place: Int) -> Int:
-    """One of the bytes of a character in UTF-8, from the first, 0, on."""
+    """The byte with this number, from 0 on, of a character in UTF-8."""
     length = utf8_length(code)
     if length == 1:
         return code
@@ -89,7 +89,7 @@ def utf8_byte(code: Int, place: Int) -> Int:
 
 @kernel
 def is_name(base: Int, at: Int, stop: Int) -> Int:
-    """1 when each escape in a string stands for a character, else 0."""
+    """Return 1 if every escape in a string is a character, else 0."""
     while at < stop:
         byte = peek8(base + at)
         at += 1
@@ -103,7 +103,7 @@ def is_name(base: Int, at: Int, stop: Int) -> Int:
 
 @kernel
 def same_name(base: Int, at: Int, stop: Int, names: Int, name: Int, name_end: Int) -> Int:
-    """1 when a string of which each escape stands for a character is this name, else 0."""
+    """Return 1 if a string, whose escapes are all characters, is this name, else 0."""
     while at < stop:
         code = peek8(base + at)
         at += 1

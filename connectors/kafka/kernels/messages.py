@@ -1,4 +1,4 @@
-"""librdkafka's messages into columns. A message is an address; its fields are where rd_kafka_message_t has them."""
+"""Copy librdkafka's messages into columns. A message is the address of an rd_kafka_message_t."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def _time(typing: Any, function: Any, message: Any) -> Any:
 
 @kernel
 def fitting(messages: Ints, first: Int, limit: Int, sizes: Ints) -> Int:
-    """How many of the messages from `first` on have keys and values of at most `limit` bytes, but at least one.
+    """How many messages from `first` on have at most `limit` bytes of keys and values together; at least one.
 
-    sizes[0] becomes how many bytes they have.
+    Sets sizes[0] to the number of bytes.
     """
     total = 0
     for item in range(first, len(messages)):
@@ -66,7 +66,7 @@ def fitting(messages: Ints, first: Int, limit: Int, sizes: Ints) -> Int:
 
 @kernel
 def _span(out: Int, to: Int, source: Int, length: Int, begins: Ints, ends: Ints, item: Int) -> Int:
-    """Copy a key or a value; where the next one goes. What is NULL begins and ends at -1."""
+    """Copy a key or a value; return the position for the next one. NULL begins and ends at -1."""
     if source == 0:
         begins[item] = ends[item] = -1
         return to
@@ -77,7 +77,7 @@ def _span(out: Int, to: Int, source: Int, length: Int, begins: Ints, ends: Ints,
 
 @kernel
 def _headed(text: Int, length: Int, heads: Ints, sizes: Ints, latest: Int) -> Int:
-    """The number of the head that a value begins with that ends in `}`; -1 for none. `latest` is compared first."""
+    """The number of the head of a value that ends in `}`; -1 for none. Compares with head `latest` first."""
     if text == 0 or length == 0 or peek8(text + length - 1) != CLOSE:
         return -1
     for turn in range(len(heads)):
@@ -93,11 +93,11 @@ def copy_messages(
     key_ends: Ints, begins: Ints, ends: Ints, left: Ints, timestamp: Int, destroy: Int, heads: Ints, sizes: Ints,
     headed: Ints,
 ) -> Int:  # fmt: skip
-    """Copy keys and values to `out`, fill the columns, and give the messages back; how many there are.
+    """Copy keys and values to `out`, fill the columns, and release the messages; return how many there are.
 
-    `topics` become addresses of rd_kafka_topic_t. Those that stand for an error are put into `left`, not given back.
-    heads, sizes: addresses of texts that values may begin with, and how long they are: such a value is copied without
-    it, and `headed` says which it was, else -1.
+    `topics` become addresses of rd_kafka_topic_t. Messages that are errors are put into `left` and not released.
+    heads, sizes: addresses and sizes of texts with which values may begin. Such a value is copied without its head, and
+    `headed` has the number of the head, else -1.
     """
     to, count, latest = 0, 0, 0
     for item in range(len(messages)):

@@ -1,4 +1,4 @@
-"""Dates, moments and spans of time from text."""
+"""Parse dates, times and spans of time from text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from connectors.kafka.kernels import kernel
 from connectors.shared.kernels.kernel_types import Int, Ints
 
 FINE, IMPOSSIBLE, UNREADABLE, ZONED = 0, 1, 2, 3
-"""Verdicts on a text: a moment, a date that cannot be (month 0, 30 February), something else, or a moment that says of
-which clock it is."""
+"""The verdicts on a text: a date or time, an impossible date (month 0, 30 February), anything else, or a time with a
+zone."""
 
 
 @kernel
 def _number(texts: Ints, at: Int, stop: Int, digits: Int) -> Int:
-    """The number of exactly so many digits at `at`; -1 when there is none."""
+    """The number at `at` with exactly that many digits; -1 when there is none."""
     if at + digits > stop:
         return -1
     value = 0
@@ -26,7 +26,7 @@ def _number(texts: Ints, at: Int, stop: Int, digits: Int) -> Int:
 
 @kernel
 def _days(year: Int, month: Int, day: Int) -> Int:
-    """Days from 1970-01-01 to a date of the Gregorian calendar."""
+    """The days from 1970-01-01 to a date of the Gregorian calendar."""
     if month <= 2:
         year -= 1
     era = year // 400
@@ -44,7 +44,7 @@ def _month_days(year: Int, month: Int) -> Int:
 
 @kernel
 def _clock(texts: Ints, at: Int, stop: Int) -> Int:
-    """Twice the microseconds of `HH:MM[:SS[.ffffff...]]`, times 64 plus its length; -1 for something else."""
+    """Twice the microseconds of `HH:MM[:SS[.ffffff...]]`, times 64, plus its length; -1 for anything else."""
     hours, minutes, seconds, micros = _number(texts, at, stop, 2), -1, 0, 0
     end = at + 5
     if hours >= 0 and at + 2 < stop and texts[at + 2] == 58:
@@ -68,7 +68,7 @@ def _clock(texts: Ints, at: Int, stop: Int) -> Int:
 
 @kernel
 def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
-    """Microseconds since 1970 of `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH:MM]` or a date alone; an offset is taken off.
+    """Parse `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH:MM]`, or a date alone, to microseconds since 1970; subtracts an offset.
 
     A date alone may have a Z too (xs:date). nulls[i] is 1 for a value that is NULL. The value of a text that is
     IMPOSSIBLE or UNREADABLE is 0.
@@ -118,7 +118,7 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
 
 @kernel
 def spans(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
-    """Microseconds of `[-]H:MM:SS[.f][Z]` with any number of hours; the rest as in `moments`."""
+    """Parse `[-]H:MM:SS[.f][Z]`, with any number of hours, to microseconds; otherwise as in `moments`."""
     for item in range(len(offsets) - 1):
         values[item], verdicts[item] = 0, FINE
         if nulls[item]:

@@ -1,4 +1,4 @@
-"""How JSON texts begin: many values after another that begin alike are told apart from others by their first bytes."""
+"""Compare how JSON texts begin, to handle many consecutive values with the same beginning at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIX, _SEVEN = (1 << 48) - 1, (1 << 56) - 1
 
 @kernel
 def begins_with(text: Int, prefix: Int, length: Int) -> Bool:
-    """Whether the text at an address begins as that at another does; both have so many bytes."""
+    """Whether the texts at two addresses have the same first `length` bytes; both have at least that many."""
     place = 0
     while place + 8 <= length:
         if peek64(text + place) != peek64(prefix + place):
@@ -31,7 +31,7 @@ def begins_with(text: Int, prefix: Int, length: Int) -> Bool:
 
 @kernel
 def alike(base: Int, begins: Ints, ends: Ints, first: Int, prefix: Int, length: Int) -> Int:
-    """How many texts from `first` on begin with the prefix and have one more byte, `}`, at their end."""
+    """How many consecutive texts from `first` on begin with the prefix and end with a further `}`."""
     item = first
     while item < len(begins):
         at, stop = begins[item], ends[item]
@@ -43,7 +43,7 @@ def alike(base: Int, begins: Ints, ends: Ints, first: Int, prefix: Int, length: 
 
 @kernel
 def _wrapped(base: Int, at: Int, stop: Int) -> Bool:
-    """Whether the first member of the object at `at` is called `schema` or `payload`."""
+    """Whether the first member of the object at `at` is named `schema` or `payload`."""
     while at < stop and peek8(base + at) <= 32:
         at += 1
     if at >= stop or peek8(base + at) != 123:
@@ -59,7 +59,7 @@ def _wrapped(base: Int, at: Int, stop: Int) -> Bool:
 
 @kernel
 def _escaped_wrapped(base: Int, at: Int, stop: Int) -> Bool:
-    """The same of a name at `at` that has escapes."""
+    """Do the same as `_wrapped`, for a name at `at` that has escapes."""
     word, length, escaped = 0, 0, False
     while at < stop:
         byte = peek8(base + at)
@@ -81,7 +81,7 @@ def _escaped_wrapped(base: Int, at: Int, stop: Int) -> Bool:
 
 @kernel
 def bare(base: Int, begins: Ints, ends: Ints, first: Int) -> Int:
-    """How many texts from `first` on cannot have Connect's schema around them: it begins with `schema` or `payload`."""
+    """How many consecutive texts from `first` on have no Connect schema, so do not begin with `schema` or `payload`."""
     item = first
     while item < len(begins) and not _wrapped(base, begins[item], ends[item]):
         item += 1

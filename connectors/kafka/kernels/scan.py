@@ -1,6 +1,6 @@
-"""Finds the values of named members in many JSON objects in one pass. Positions count from `base`, an address.
+"""Find the values of named members in many JSON objects in one pass. Positions count from `base`, an address.
 
-What is not asked for is stepped over: strings eight bytes at a time, objects and lists by their brackets.
+Other members are skipped: strings eight bytes at a time, objects and lists by their brackets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _space(base: Int, at: Int, stop: Int) -> Int:
 
 @kernel
 def string_end(base: Int, at: Int, stop: Int) -> Int:
-    """Twice the position of the quote that ends the string at `at`, plus one when it has escapes; -1 without end."""
+    """Twice the position of the quote that ends the string at `at`, plus one if it has escapes; -1 if it never ends."""
     escaped = 0
     while at < stop:
         if at + 16 <= stop:
@@ -71,7 +71,7 @@ def string_end(base: Int, at: Int, stop: Int) -> Int:
 
 @kernel
 def _between_quotes(quotes: Word, open_before: Word) -> Word:
-    """Bits of the bytes that are inside strings, of the quotes' bits; `open_before` is all ones inside a string."""
+    """From the bits of quotes, the bits of the bytes within strings; `open_before` is all ones within a string."""
     bits = quotes
     bits ^= bits << np.uint64(1)
     bits ^= bits << np.uint64(2)
@@ -84,7 +84,7 @@ def _between_quotes(quotes: Word, open_before: Word) -> Word:
 
 @kernel
 def _nested_end(base: Int, at: Int, stop: Int) -> Int:
-    """The position after the object or list that begins at `at`; -1 without end."""
+    """The position after the object or list that begins at `at`; -1 if it never ends."""
     depth, inside = 0, _ZERO
     while at + 64 <= stop:
         if backs64(base + at) != _ZERO:
@@ -107,7 +107,7 @@ def _nested_end(base: Int, at: Int, stop: Int) -> Int:
 
 @kernel
 def _nested_end_slowly(base: Int, at: Int, stop: Int, depth: Int, inside: Bool) -> Int:
-    """The same byte by byte, `depth` levels in, and maybe inside a string."""
+    """Do the same as `_nested_end` byte by byte, starting `depth` levels deep and perhaps inside a string."""
     while at < stop:
         byte = peek8(base + at)
         if inside or byte == _QUOTE:
@@ -127,13 +127,13 @@ def _nested_end_slowly(base: Int, at: Int, stop: Int, depth: Int, inside: Bool) 
 
 @kernel
 def _word(base: Int, at: Int, stop: Int, length: Int, first: Int, last: Int) -> Int:
-    """Whether a literal of this length is at `at`: its second and last byte tell it from everything else."""
+    """Whether a literal of this length is at `at`; its second and last bytes distinguish it from anything else."""
     return at + length <= stop and peek8(base + at + 1) == first and peek8(base + at + length - 1) == last
 
 
 @kernel
 def value_end(base: Int, at: Int, stop: Int) -> Int:
-    """16 times the position where the value at `at` ends, plus its kind; -1 when there is none.
+    """16 times the position where the value at `at` ends, plus its kind; -1 when there is no value.
 
     A string ends at its closing quote, everything else after its last byte.
     """
@@ -173,7 +173,7 @@ def _child(
     base: Int, at: Int, end: Int, escaped: Bool, first: Int, count: Int, hint: Int, names: Int, name_at: Ints,
     name_end: Ints,
 ) -> Int:  # fmt: skip
-    """Which of a node's children has the name at `at`. Members usually come in the same order: `hint` comes first."""
+    """The child of a node with the name at `at`. Tries `hint` first, because members usually keep their order."""
     for step in range(count):
         node = first + (hint + step) % count
         if escaped:
@@ -195,7 +195,7 @@ def _object(
     base: Int, message: Int, at: Int, stop: Int, names: Int, first: Ints, count: Ints, name_at: Ints, name_end: Ints,
     plain: Ints, stack: Ints, hints: Ints, starts: Ints, stops: Ints, kinds: Ints, unknown: Ints,
 ) -> Int:  # fmt: skip
-    """One message. 0, or one more than the position of the byte that cannot be."""
+    """Scan one message. Returns 0, or the position of the first invalid byte plus one."""
     at = _space(base, at, stop)
     if at >= stop or peek8(base + at) != _OPEN:
         return at + 1
@@ -298,10 +298,10 @@ def walk(
 def elements(
     base: Int, begins: Ints, ends: Ints, kinds: Ints, starts: Ints, stops: Ints, found: Ints, faults: Ints
 ) -> Int:
-    """The elements of lists: how many there are, with their places and the list that each is of.
+    """Find the elements of lists, with their positions and the list of each; return their number.
 
-    Lists are the ARRAY values among `kinds`. An element of another kind than object gets an empty place. `starts`,
-    `stops` and `found` may be empty to count only. A list that is no JSON has no elements; faults[list] is 1 then.
+    Lists are the ARRAY values among `kinds`. An element that is no object gets an empty range. `starts`, `stops` and
+    `found` may be empty, to count only. A list that is no valid JSON has no elements, and sets faults[list] to 1.
     """
     total = 0
     keep = len(starts) > 0
@@ -334,9 +334,9 @@ def elements(
 
 @kernel
 def members(base: Int, at: Int, stop: Int, starts: Ints, stops: Ints, values: Ints, ends: Ints, kinds: Ints) -> Int:
-    """The members of one object, in their order: places of names and values. How many, or -1 when it cannot be read.
+    """Find the members of one object in order; return their number, or -1 when it is no valid JSON.
 
-    The arrays have to be long enough for one member every four bytes.
+    Fills in the positions of names and values. The arrays need room for one member every four bytes.
     """
     at = _space(base, at, stop)
     if at >= stop or peek8(base + at) != _OPEN:
@@ -371,7 +371,7 @@ def members(base: Int, at: Int, stop: Int, starts: Ints, stops: Ints, values: In
 
 @kernel
 def same_text(base: Int, starts: Ints, stops: Ints, kinds: Ints, same: Ints) -> None:
-    """same[i] is 1 when value i has the same bytes and kind as value i - 1, in each of the rows of the arrays."""
+    """Set same[i] to 1 if value i has the same bytes and kind as value i - 1, in every row of the arrays."""
     for item in range(1, starts.shape[1]):
         equal = True
         for row in range(starts.shape[0]):

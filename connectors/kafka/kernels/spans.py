@@ -1,4 +1,4 @@
-"""Values that `scan` found, into column buffers: text, whole numbers, bytes, decimals."""
+"""Copy values that `scan` found into column buffers: text, whole numbers, bytes, decimals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HIGHEST = 922337203685477580
 
 @kernel
 def _unescaped(base: Int, at: Int, stop: Int, out: Int, to: Int) -> Int:
-    """The text of a string with escapes; the position after it, -1 for an escape or a surrogate that cannot be."""
+    """Write the text of a string with escapes; return the position after it, -1 for an invalid escape or surrogate."""
     while at < stop:
         byte = peek8(base + at)
         at += 1
@@ -33,9 +33,9 @@ def _unescaped(base: Int, at: Int, stop: Int, out: Int, to: Int) -> Int:
 
 @kernel
 def gather(base: Int, starts: Ints, stops: Ints, kinds: Ints, out: Int, offsets: Ints) -> Int:
-    """The texts of values one after the other, escapes resolved; NULL and absent ones are empty.
+    """Write the texts of values one after the other, with escapes decoded; NULL and absent ones are empty.
 
-    `out` is an address with room for all of them; fills offsets[n + 1]. -1, or the first that cannot be text.
+    `out` is an address with room for all of them. Fills offsets[n + 1]. Returns -1, or the first value that is no text.
     """
     to = 0
     offsets[0] = 0
@@ -55,7 +55,7 @@ def gather(base: Int, starts: Ints, stops: Ints, kinds: Ints, out: Int, offsets:
 
 @kernel
 def integers(base: Int, starts: Ints, stops: Ints, kinds: Ints, values: Ints) -> Int:
-    """Whole numbers, also from strings, to int64; 0 for NULL. -1, or the first that is none or does not fit."""
+    """Read whole numbers, also from strings; 0 for NULL. Returns -1, or the first that is none or does not fit."""
     for item in range(len(starts)):
         kind = kinds[item]
         if kind in (NULL, ABSENT):
@@ -75,7 +75,7 @@ def integers(base: Int, starts: Ints, stops: Ints, kinds: Ints, values: Ints) ->
             last = 8 if negative else 7
             if digit < 0 or digit > 9 or value < -_HIGHEST or (value == -_HIGHEST and digit > last):
                 return item
-            value = value * 10 - digit  # below zero, where there is one number more
+            value = value * 10 - digit  # negative, because int64 has one more negative number
             at += 1
         values[item] = value if negative else -value
     return -1
@@ -83,7 +83,7 @@ def integers(base: Int, starts: Ints, stops: Ints, kinds: Ints, values: Ints) ->
 
 @kernel
 def base64(texts: Ints, offsets: Ints, out: Ints, out_offsets: Ints) -> Int:
-    """The bytes of base64 texts; -1, or the first that is none."""
+    """Decode base64 texts. Returns -1, or the first text that is none."""
     to = 0
     out_offsets[0] = 0
     for item in range(len(offsets) - 1):
@@ -120,7 +120,7 @@ def base64(texts: Ints, offsets: Ints, out: Ints, out_offsets: Ints) -> Int:
 
 @kernel
 def decimals(texts: Ints, offsets: Ints, out: Ints) -> Int:
-    """Big-endian two's complement numbers to 16 little-endian bytes each; -1, or the first of more than 16 bytes."""
+    """Convert big-endian two's complement numbers to 16 little-endian bytes. Returns -1, or the first longer one."""
     for item in range(len(offsets) - 1):
         length = offsets[item + 1] - offsets[item]
         if length > 16:

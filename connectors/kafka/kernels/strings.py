@@ -1,4 +1,4 @@
-"""Text and bytes as JSON strings at an address: escapes, base64, hexadecimal digits. The caller has made room."""
+"""Write text and bytes as JSON strings to an address: escapes, base64, hexadecimal digits. The caller provides room."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NONE = np.uint64(0)
 _ONES, _SPACES, _QUOTES, _BACKSLASHES, _HIGHEST = (
     np.uint64(0x0101_0101_0101_0101 * byte) for byte in (1, 32, _QUOTE, _BACKSLASH, 128)
 )
-"""A byte eight times."""
+"""Words that repeat one byte eight times."""
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).astype(np.int64)
 _SHORT = np.zeros(32, np.int64)
 _SHORT[8], _SHORT[9], _SHORT[10], _SHORT[12], _SHORT[13] = 98, 116, 110, 102, 114
 
 ESCAPE_BYTES = 5
-"""How much longer than one byte an escape is, at most."""
+"""The most bytes that an escape adds to the escaped byte."""
 
 
 @kernel
@@ -38,9 +38,9 @@ def escapes(offsets: Int, values: Int, rows: Int) -> Int:
 
 @kernel
 def escaped(at: Int, size: Int, to: Int) -> Int:
-    """UTF-8 text as the inside of a JSON string; returns the address after it.
+    """Write UTF-8 text as the content of a JSON string; return the address after it.
 
-    Eight bytes at a time are looked at and copied as one number, until one of them needs an escape.
+    Copies eight bytes at a time as one number, until one of them needs an escape.
     """
     i = 0
     while i + 8 <= size:
@@ -76,7 +76,7 @@ def _escaped_bytes(at: Int, size: Int, to: Int) -> Int:
 
 @kernel
 def _escape(byte: Int, to: Int) -> Int:
-    """The escape of one byte; returns the address after it."""
+    """Write the escape of one byte; return the address after it."""
     poke8(to, _BACKSLASH)
     if byte >= 32:
         poke8(to + 1, byte)
@@ -95,7 +95,7 @@ def _escape(byte: Int, to: Int) -> Int:
 
 @kernel
 def hex_digits(at: Int, size: Int, to: Int) -> Int:
-    """Two digits `0-9a-f` a byte."""
+    """Write two digits `0-9a-f` per byte."""
     for i in range(size):
         byte = peek8(at + i)
         high, low = byte >> 4, byte & 15
@@ -106,7 +106,7 @@ def hex_digits(at: Int, size: Int, to: Int) -> Int:
 
 @kernel
 def base64_text(at: Int, size: Int, step: Int, to: Int) -> Int:
-    """Base64 with padding of `size` bytes from `at` on; `step` -1 takes them backwards, from `at` down."""
+    """Write padded base64 of `size` bytes from `at` on; with `step` -1, of the bytes from `at` downwards."""
     i = 0
     while i + 2 < size:
         word = peek8(at + step * i) << 16 | peek8(at + step * (i + 1)) << 8 | peek8(at + step * (i + 2))

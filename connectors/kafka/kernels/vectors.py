@@ -1,4 +1,4 @@
-"""Many bytes at once: which of them are of a kind, as bits of a number, the first byte's bit lowest."""
+"""Test many bytes at once; the result is a number with one bit per byte, the lowest for the first byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
 _Test = Callable[[Any, Any, Callable[[int], Any]], Any]
-"""Takes a builder, a vector of bytes, and what makes vectors of one byte; a vector of truth values."""
+"""Takes a builder, a vector of bytes, and a function that repeats one byte; returns a vector of truth values."""
 
 
 def _finder(width: int, test: _Test) -> Any:
@@ -33,7 +33,7 @@ def _finder(width: int, test: _Test) -> Any:
 
 
 def _one_of(*wanted: int, mask: int = 0) -> _Test:
-    """Bytes that are one of those, with the bits of `mask` set."""
+    """A test for bytes that, with the bits of `mask` set, are one of those wanted."""
 
     def test(builder: Any, found: Any, of_one: Callable[[int], Any]) -> Any:
         given = builder.or_(found, of_one(mask)) if mask else found
@@ -52,19 +52,19 @@ def _no_digit(builder: Any, found: Any, of_one: Callable[[int], Any]) -> Any:
 _QUOTE, _BACK, _OPEN, _CLOSE, _CASE = 34, 92, 123, 125, 32
 
 string_stops16 = _finder(16, _one_of(_QUOTE, _BACK))
-"""string_stops16(address): quotes and backslashes."""
+"""string_stops16(address): the quotes and backslashes."""
 other_than_digits16 = _finder(16, _no_digit)
 quotes64 = _finder(64, _one_of(_QUOTE))
 backs64 = _finder(64, _one_of(_BACK))
 opens64 = _finder(64, _one_of(_OPEN, mask=_CASE))
-"""`{` and `[`, which is the same without one bit."""
+"""opens64(address): the `{` and `[`, which only differ in one bit."""
 closes64 = _finder(64, _one_of(_CLOSE, mask=_CASE))
-"""`}` and `]`."""
+"""closes64(address): the `}` and `]`."""
 
 
 @intrinsic
 def lowest(typing: Any, bits: Any) -> Any:
-    """lowest(bits): the number of the lowest bit that is set; 64 when none is."""
+    """lowest(bits): the number of the lowest bit that is set; 64 when none is set."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))

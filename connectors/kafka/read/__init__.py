@@ -1,1 +1,1 @@
-"""Reading topics: where partitions begin and end, what a batch holds, and the schemas of its tables."""
+"""Read topics: find where partitions begin and end, plan batches, and track the schemas of tables."""

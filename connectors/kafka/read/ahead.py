@@ -1,9 +1,9 @@
-"""Plans the next batch while the tasks of the last one run. Stream reader process.
+"""Plan the next batch while the tasks of the last one run. Stream reader process.
 
-Only after a full batch: more is there for certain, and nothing is gained by planning less of it later. And not when it
-is time to look for new partitions, which would not be found as long as much is there. What was planned ahead counts
-once it is asked for, from exactly where it begins. Nothing is written meanwhile: a process that is about to end has no
-say in what the one after it finds.
+Plans ahead only after a full batch, when there is certainly more to read; and not when it is time to look for new
+partitions, which would otherwise not be found as long as there is much to read. A batch planned ahead only counts once
+it is asked for, from exactly the offset where it begins. Nothing is written before that, so a process that ends has no
+influence on what the next one finds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connectors.kafka.source_options import KafkaSourceOptions
 
 
 class _Plan:
-    """A batch that a thread is planning. `end` is `start` when there is none; `error` is what it met instead."""
+    """A batch that a thread is planning. `end` equals `start` when there is no batch; `error` is its failure."""
 
     def __init__(self, planner: TopicPlanner, start: KafkaOffset, limits: Limits | None, wait_s: float) -> None:
         self.start, self.limits, self.end = start, limits, start
@@ -30,19 +30,19 @@ class _Plan:
         self._thread.start()
 
     def wait(self) -> None:
-        """Until it is planned."""
+        """Wait until the batch is planned."""
         self._thread.join()
 
     def _run(self) -> None:
         planner, start, limits, wait_s = self._arguments
         try:
             self.end = planner.plan_ahead(start, limits, wait_s)
-        except Exception as error:  # noqa: BLE001 - kept, and raised to who asks for this batch
+        except Exception as error:  # noqa: BLE001 - kept, and raised when this batch is asked for
             self.error = error
 
 
 class Ahead:
-    """Stands before the planner, which it alone asks. Not for use by two threads, but for `stop` and `lag`."""
+    """Wraps the planner, which nobody else calls. Not thread safe, except for `stop` and `lag`."""
 
     def __init__(self, planner: TopicPlanner) -> None:
         self._planner = planner
@@ -58,11 +58,11 @@ class Ahead:
         pipeline: str,
         notices: list[str],
     ) -> Ahead:
-        """Before a planner that has these."""
+        """Wrap a new planner with these arguments."""
         return cls(TopicPlanner(cluster, policy, options, history, pipeline, notices))
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
-        """The next batch of `TopicPlanner.next`; errors of the planning ahead are raised here."""
+        """The next batch, as `TopicPlanner.next`; raises the errors of planning ahead."""
         plan = self._await_plan()
         end = start
         if plan is not None and (plan.start, plan.limits) == (start, limits):
@@ -77,20 +77,20 @@ class Ahead:
         return end
 
     def bound(self) -> None:
-        """Bound the run as `TopicPlanner.bound`; it counts from the batch on that is asked for next."""
+        """Bound the run as `TopicPlanner.bound`, beginning with the batch that is asked for next."""
         self._await_plan()
         self._planner.bound()
 
     def lag(self) -> int:
-        """The lag of `TopicPlanner.lag`: a batch that is planned ahead counts until it is asked for."""
+        """The lag, as `TopicPlanner.lag`; includes a batch planned ahead until it is asked for."""
         return self._planner.lag(last=self._plan is not None)
 
     def stop(self) -> None:
-        """Close the connection; what is being planned ends without a batch."""
+        """Close the connection; a planning that is under way ends without a batch."""
         self._planner.stop()
 
     def _await_plan(self) -> _Plan | None:
-        """The batch that is planned ahead, once nobody works with the planner."""
+        """The batch planned ahead, if any; waits until the thread is done with the planner."""
         plan, self._plan = self._plan, None
         if plan is not None:
             plan.wait()

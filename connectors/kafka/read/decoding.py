@@ -1,4 +1,4 @@
-"""Change blocks of messages, with the schemas that their batch has. Executor."""
+"""Decode messages to change blocks, with the schemas of their batch. Runs in executors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class MessageDecoder:
     """Decodes the messages of one split.
 
     Args:
-        known: what the history has where the batch ends.
+        known: the state of the history at the end of the batch.
 
     Attributes:
-        formats: of the topics.
+        formats: the formats of the topics.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class MessageDecoder:
         self._letters = DeadLetterTopic(cluster, policy, options.dead_letter_topic)
 
     def finish(self) -> None:
-        """Send the dead letters that are left. Raises SourceError."""
+        """Send the remaining dead letters. Raises SourceError."""
         self._letters.finish()
 
     def blocks(self, messages: Messages, number: int) -> Iterator[ChangeBlock]:
-        """The changes of messages of one topic; `number` is that of the partition. Raises SourceError."""
+        """The changes in messages of one topic; `number` is the partition's number. Raises SourceError."""
         written = self.formats.of(messages.topic, messages)
         reading = written.read(messages, self._known.table_of(messages.topic))
         sequences = sequence_base(number) + messages.offsets
@@ -94,7 +94,7 @@ class MessageDecoder:
         return schema
 
     def _refuse(self, messages: Messages, unreadable: Mapping[int, str]) -> None:
-        """Messages that cannot be read, as `unreadable-messages` says. Raises CorruptLog."""
+        """Handle unreadable messages as `unreadable-messages` says. Raises CorruptLog."""
         if not unreadable:
             return
         if self._options.unreadable == "fail":
@@ -111,7 +111,7 @@ class MessageDecoder:
 
 
 class DeadLetterTopic:
-    """Writes to the topic; does nothing when there is none. A task that is tried again writes again."""
+    """Writes dead letters to the topic, if there is one. A task that is tried again writes them again."""
 
     def __init__(self, cluster: KafkaCluster, policy: RetryPolicy, topic: str | None) -> None:
         self._cluster, self._policy, self._topic = cluster, policy, topic
@@ -119,7 +119,7 @@ class DeadLetterTopic:
         self._failed: list[KafkaError] = []
 
     def add(self, messages: Messages, number: int, reason: str) -> None:
-        """Copy one message, with where it was and what is wrong with it as headers."""
+        """Copy one message, with its position and the reason as headers."""
         if self._topic is None:
             return
         if self._producer is None:
@@ -133,13 +133,13 @@ class DeadLetterTopic:
             try:
                 self._producer.produce(self._topic, value, key, headers=headers, on_delivery=self._on_delivery)
                 break
-            except BufferError:  # there is room once some are confirmed
+            except BufferError:  # the queue has room again once some are confirmed
                 self._producer.poll(ANSWER_S)
                 self._go_on()
         self._producer.poll(0)
 
     def finish(self) -> None:
-        """Wait until everything is there. Raises SourceError."""
+        """Wait until all dead letters are confirmed. Raises SourceError."""
         if self._producer is None:
             return
         while self._producer.flush(ANSWER_S):
@@ -150,7 +150,7 @@ class DeadLetterTopic:
             )
 
     def _go_on(self) -> None:
-        """Raise SourceUnavailable once the run is asked to stop: what is not in the topic must not count as read."""
+        """Raise SourceUnavailable when the run is asked to stop: unconfirmed dead letters must not count as read."""
         if self._policy.stopping():
             raise SourceUnavailable(
                 "the run is to stop, and dead letters are not confirmed yet",

@@ -1,4 +1,4 @@
-"""The format of each topic: as the pipeline file says, else told by the first message that has a value."""
+"""Find the format of each topic: from the pipeline file, or else from the first message with a value."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _SIGNS: tuple[tuple[str, frozenset[str]], ...] = (
     (CANAL, frozenset({"type", "database", "table", "pkNames"})),
     (MAXWELL, frozenset({"type", "database", "ts"})),
 )
-"""Members that tell a format, when all of them are there."""
+"""The formats, and the members that together identify each."""
 
 _ENVELOPE = ("op", "ddl", "status", "ts_ms")
-"""Members of which Debezium's payloads have one: rows that were taken out of their envelope have none."""
+"""Members of which Debezium's payloads have at least one, unlike rows that were taken out of their envelope."""
 _PAYLOAD = Tree({"payload": dict.fromkeys(_ENVELOPE)})
 
 _NAMES = sorted({name for _, names in _SIGNS for name in names})
@@ -45,14 +45,14 @@ _MARKS = Tree(dict.fromkeys(_NAMES))
 
 
 class Formats:
-    """One format object per topic; they keep what they learn of schemas. `registry` has those of messages in Avro."""
+    """One format object per topic, which remembers its schemas. `registry` has the schemas of messages in Avro."""
 
     def __init__(self, options: KafkaSourceOptions, registry: Registry | None = None) -> None:
         self._options, self._registry = options, registry
         self._by_topic: dict[str, Format] = {}
 
     def of(self, topic: str, messages: Messages) -> Format:
-        """The format of a topic. Raises UnsupportedChange when its messages are of none."""
+        """The format of a topic. Raises UnsupportedChange when its messages have no known format."""
         found = self._by_topic.get(topic)
         if found is None:
             name = detect_format(messages) if self._options.value_format == "auto" else self._options.value_format
@@ -82,9 +82,9 @@ class Formats:
 
 
 def detect_format(messages: Messages) -> str | None:
-    """The name of the format that the first message with a value has; None without any but Debezium's heartbeats.
+    """The name of the format of the first message with a value; None if there are only Debezium's heartbeats.
 
-    Raises UnsupportedChange when it has none.
+    Raises UnsupportedChange when it has no known format.
     """
     values = messages.values
     numbers = np.flatnonzero(values.present)
@@ -113,7 +113,7 @@ def detect_format(messages: Messages) -> str | None:
 
 
 def _members(value: bytes) -> str:
-    """The names in a message, without its values, which may be anybody's secrets."""
+    """The names of a message's members, without the values, which may be secrets."""
     try:
         message = json.loads(value)
     except (ValueError, RecursionError):
@@ -124,14 +124,14 @@ def _members(value: bytes) -> str:
 
 
 def _is_envelope(value: Texts) -> bool:
-    """Whether the payload of a value, where it has one, is one of Debezium's."""
+    """Whether the payload of a value, if it has one, is an envelope of Debezium."""
     found = _PAYLOAD.scan(value.inline_heads())
     cells = [found.cells("payload", name).kinds[0] for name in _ENVELOPE]
     return found.cells("payload").kinds[0] != OBJECT or any(kind != ABSENT for kind in cells)
 
 
 def _heartbeats(found: Scan) -> Any:
-    """bool[n], which messages are heartbeats of Debezium, {"ts_ms": 7}: they tell no format of a topic."""
+    """The messages (bool[n]) that are Debezium's heartbeats, {"ts_ms": 7}, which do not tell a topic's format."""
     alone = (found.unknown < 0) & (found.faults == 0) & (found.cells("ts_ms").kinds == INTEGER)
     for name in _NAMES:
         alone &= (found.cells(name).kinds == ABSENT) | (name == "ts_ms")

@@ -1,7 +1,7 @@
-"""Knowledge about topics and tables, in the order in which it came: partitions, schemas, tables emptied.
+"""The history of topics and tables, in the order in which it became known: partitions, schemas, emptied tables.
 
-Entries are only added. An offset holds how many count for it, so the schemas of a batch are the same whenever they are
-asked for, by whom ever.
+Entries are only appended. An offset contains the number of entries that count for it, so the schemas of a batch are the
+same whenever, and in whichever process, they are asked for.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Entry = dict[str, Any]
 
 
 def partition_entry(name: str) -> Entry:
-    """A partition has been found; its number is how many were found before it.
+    """The entry for a partition that has been found; its number is that of the partitions found before.
 
-    One whose topic was recreated is found again, so the sequence of its messages goes on.
+    A partition whose topic was recreated is found again, so that the sequence of its messages keeps ascending.
     """
     return {"partition": name}
 
 
 def schema_entry(table: TableId, schema: TableSchema, topic: str, fills: Mapping[str, str] | None = None) -> Entry:
-    """A table has this schema from here on, and rows in this topic; `fills` are as in `Hints`."""
+    """The entry for a table that has this schema from now on, and rows in this topic; `fills` as in `Hints`."""
     entry = {"table": table_to_json(table), "schema": schema_to_json(schema), "topic": topic}
     return {**entry, "fills": dict(fills)} if fills else entry
 
 
 def statement_entries(change: Change, known: HistoryState, partition: str, offset: int) -> list[Entry]:
-    """A step of the statement at this place is carried out: rows, a table or columns are gone, or have another name.
+    """The entries that carry out a step of the statement at this position.
 
-    Or columns are added, and rows that are there have a value in them.
+    It deletes rows, drops or renames a table or columns, or adds columns in which existing rows have a value.
     """
     at = {"at": [partition, offset]}
     if isinstance(change, TruncateTable):
@@ -56,33 +56,33 @@ def statement_entries(change: Change, known: HistoryState, partition: str, offse
 
 
 def early_entry(table: TableId, columns: Sequence[Added], partition: str, offset: int) -> Entry:
-    """The statement at this place adds these columns to a table of which no row was read before.
+    """The entry for columns that the statement at this position adds to a table of which no row was read before.
 
-    Rows that come later may be from before it: what they have in these columns is not known then.
+    Later rows may still be from before the statement; then their values in these columns are not known.
     """
     fills = {item.name: "unknown" if item.fill is None else item.fill for item in columns}
     return {"early": [table_to_json(table), fills], "at": [partition, offset]}
 
 
 def is_statement(entry: Entry) -> bool:
-    """Whether `statement_entry` or `early_entry` made it."""
+    """Whether the entry is of a statement, made by `statement_entries` or `early_entry`."""
     return "at" in entry
 
 
 def carries_out(entry: Entry) -> bool:
-    """Whether it carries a statement out: no row from before it may come then."""
+    """Whether the entry carries a statement out, after which no row from before the statement may come."""
     return is_statement(entry) and "early" not in entry
 
 
 class HistoryState:
-    """The state of the first `count` entries.
+    """The state after the first `count` entries.
 
     Attributes:
-        topics: those that have rows of a table.
+        topics: by table, the topics that have its rows.
         carried: partition and offset of the statements that were carried out.
-        filled: of columns that a statement added and no row had yet, the word of their type and what rows from before
-            have in them, by table and name.
-        early: of columns that a statement added before any row of the table was read, the default, by table and name.
+        filled: by table and name, for columns that a statement added and no row had yet: their type's name in the
+            statement, and the value that earlier rows have in them.
+        early: by table and name, the default of columns that a statement added before any row of the table was read.
     """
 
     def __init__(self) -> None:
@@ -96,14 +96,14 @@ class HistoryState:
         self.early: dict[TableId, dict[str, str]] = {}
 
     def apply(self, entry: Entry) -> list[SchemaChange]:
-        """Take in one more entry; the schema changes that it is."""
+        """Apply one more entry; return the schema changes that it means."""
         self.count += 1
         if is_statement(entry):
             partition, offset = entry["at"]
             self.carried.add((partition, offset))
         if "partition" in entry:
             name = entry["partition"]
-            if name in self.partitions:  # its topic was recreated: the same offsets are other messages
+            if name in self.partitions:  # its topic was recreated, so the same offsets are other messages
                 self.carried = {at for at in self.carried if at[0] != name}
             self.partitions[name] = len(self.names)
             self.names.append(name)
@@ -135,16 +135,16 @@ class HistoryState:
         return self._take_schema(table_from_json(entry["table"]), entry)
 
     def table_of(self, topic: str) -> TableId | None:
-        """The table whose rows a topic has, when it is one."""
+        """The table whose rows a topic has; None unless it is exactly one."""
         found = [table for table, topics in self.topics.items() if topic in topics]
         return found[0] if len(found) == 1 else None
 
     def columns(self, table: TableId) -> tuple[str, ...]:
-        """The columns of a table that is known, and those that no row had yet."""
+        """The columns of a known table, including those that no row had yet."""
         return (*self.schemas[table].names, *self.filled.get(table, ()))
 
     def fills(self, table: TableId, schema: TableSchema) -> dict[str, str | None]:
-        """The values of existing rows in columns that this schema adds; None where they cannot be had so."""
+        """The values of existing rows in columns that this schema adds; None where they are not certain."""
         waiting = {name.casefold(): found for name, found in self.filled.get(table, {}).items()}
         return {
             column.name: as_value(column.type, *waiting[column.name.casefold()])
@@ -153,12 +153,12 @@ class HistoryState:
         }
 
     def entry(self, table: TableId, schema: TableSchema, topic: str) -> Entry:
-        """The entry that gives a table this schema, with what rows that are there get in new columns."""
+        """The entry that gives a table this schema, with the values of existing rows in new columns."""
         fills = {name: text for name, text in self.fills(table, schema).items() if text is not None}
         return schema_entry(table, schema, topic, fills)
 
     def not_filled(self, table: TableId, schema: TableSchema) -> dict[str, str]:
-        """Why rows that are there get NULL in columns that this schema adds, by name."""
+        """By name, why existing rows get NULL in columns that this schema adds."""
         old = self.schemas.get(table)
         if old is None:
             return {}
@@ -178,7 +178,7 @@ class HistoryState:
         return found
 
     def _take_columns(self, table: TableId, moves: Mapping[str, str | None]) -> list[SchemaChange]:
-        """Columns get new names, or go, all at once."""
+        """Rename and drop columns, all at the same time."""
         schema = self.schemas[table]
         if table in self.filled:
             moved = ((moves.get(name, name), item) for name, item in self.filled[table].items())
@@ -211,14 +211,14 @@ class HistoryState:
 
 
 class TopicHistory:
-    """The entries in the state directory. Written by the stream reader, read by everyone; cheap to make."""
+    """The entries in the state directory. The stream reader writes them, any process reads them. Cheap to make."""
 
     def __init__(self, store: Store) -> None:
         self._log = store.log("schemas.jsonl", "schema history of topics")
         self._known, self._generation = HistoryState(), 0
 
     def at(self, count: int) -> HistoryState:
-        """The state of the first `count` entries; do not change it. Raises StateError when there are fewer."""
+        """The state after the first `count` entries; do not modify it. Raises StateError when there are fewer."""
         entries = self._log.items(0, count)
         if self._known.count > count or self._log.generation != self._generation:
             self._known, self._generation = HistoryState(), self._log.generation
@@ -227,7 +227,7 @@ class TopicHistory:
         return self._known
 
     def changes(self, first: int, last: int) -> list[SchemaChange]:
-        """The schema changes of the entries from number `first` up to and without `last`."""
+        """The schema changes of the entries from number `first` to before `last`."""
         known, found = HistoryState(), list[SchemaChange]()
         for number, entry in enumerate(self._log.items(0, last)):
             changes = known.apply(entry)
@@ -236,16 +236,16 @@ class TopicHistory:
         return found
 
     def names(self) -> Sequence[str]:
-        """All partitions found so far, by their numbers."""
+        """The names of all partitions found so far, by number."""
         return self.at(len(self._log)).names
 
     def truncate(self, count: int) -> None:
-        """Forget what a run that ended had found and not planned. Stream reader."""
+        """Remove the entries that an earlier run had added without planning a batch with them. Stream reader."""
         if len(self._log) > count:
             self._log.truncate(count)
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Add entries; how many there are then."""
+        """Append entries, and return how many there are then."""
         return self._log.append(*entries)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Where a batch begins and ends: an offset for each partition, and how much of the history counts."""
+"""The offset where a batch begins or ends: one for each partition, and the number of history entries that count."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 _SCHEMAS, _REACHED, _WATCHED, _IDS, _BEGINS = "schemas", "reached", "watched", "ids", "begins"
 _PLACES = 47
-"""Bits for the offset in a sequence; the partition's number is above them."""
+"""The bits of a sequence for the offset; those above are the partition's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class KafkaOffset:
     """The positions of all partitions.
 
     Attributes:
-        schemas: how many entries of the history count.
+        schemas: the number of history entries that count.
         partitions: the next offset to read, by `topic/partition`.
-        reached, watched: places of the server's log by partition, where statements are ordered by them (`Order`).
-        ids: what identifies the logs that the offsets are of, by topic; empty for a broker that gives topics no ids.
-        begins: the first offset of partitions that the batch before this place was the first to read.
+        reached, watched: by partition, positions in the server's log, if statements are ordered by them (`ReadOrder`).
+        ids: by topic, the id that identifies the log of the offsets; empty for brokers that give topics no ids.
+        begins: the first offset of the partitions that the batch before this offset was the first to read.
     """
 
     schemas: int = 0
@@ -37,7 +37,7 @@ class KafkaOffset:
 
     @classmethod
     def from_json(cls, offset: Offset) -> KafkaOffset:
-        """The offset that `to_json` made."""
+        """The offset in the JSON value that `to_json` wrote."""
         partitions = {name: at for name, at in offset.items() if "/" in name}
         reached, watched = (
             {name: SourceLogPosition(*place) for name, place in offset.get(kind, {}).items()}
@@ -47,7 +47,7 @@ class KafkaOffset:
         return cls(offset.get(_SCHEMAS, 0), partitions, reached, watched, ids, begins)
 
     def to_json(self) -> Offset:
-        """The offset as the engine keeps it."""
+        """The offset in the form in which the engine keeps it."""
         places = {
             kind: {name: [place.log, place.server, place.at] for name, place in found.items()}
             for kind, found in ((_REACHED, self.reached), (_WATCHED, self.watched))
@@ -62,7 +62,7 @@ class KafkaOffset:
         return {topic_partition(name)[0] for name in self.partitions}
 
     def without(self, names: Collection[str]) -> KafkaOffset:
-        """The same place without some partitions, and all partitions of some topics."""
+        """The same offset without these partitions, or all partitions of these topics."""
         if not names:
             return self
 
@@ -84,21 +84,21 @@ class KafkaOffset:
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """`topic/partition`: the name of a partition in offsets."""
+    """The name of a partition in offsets, `topic/partition`."""
     return f"{topic}/{partition}"
 
 
 def topic_partition(name: str) -> tuple[str, int]:
-    """The topic and the partition of a name."""
+    """The topic and the partition in a name."""
     topic, _, partition = name.rpartition("/")
     return topic, int(partition)
 
 
 def sequence_base(number: int) -> int:
-    """The sequence of the first message of the partition with this number; later ones have it plus their offset."""
+    """The sequence of offset 0 in the partition with this number; later messages add their offset to it."""
     return number << _PLACES
 
 
 def sequence_position(sequence: int) -> tuple[int, int]:
-    """The partition's number and the offset of a sequence."""
+    """The partition's number and the offset in a sequence."""
     return sequence >> _PLACES, sequence & ((1 << _PLACES) - 1)

@@ -1,9 +1,10 @@
-"""The order of Debezium's schema changes with rows of other topics: by their places in the server's log.
+"""Order Debezium's schema changes relative to rows of other topics, by their positions in the server's log.
 
-A connector writes schema changes to a topic that is named as its prefix, the lead here, and rows to topics whose names
-begin with that. A statement there is carried out when every partition that has rows of its table has come to a row
-after it, or to its end; rows after it wait, and it is refused when such a row was read before it. So that this does
-not happen, rows are planned only when the lead has been read to its end, as it is when the rows are there.
+A connector writes schema changes to a topic named by its prefix, here called the lead, and rows to topics whose names
+begin with that prefix. A statement is carried out when every partition with rows of its table has reached a row after
+the statement, or its end. Rows after the statement wait for it; if such a row was read before it, the statement is
+refused. To prevent that, rows are only planned once the lead has been read to the end that it has when the rows are
+there.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.records import Pending
 
 Ends = Callable[[Sequence[str]], Mapping[str, int]]
-"""Where partitions end now, by their names; no further than a bounded run reads."""
+"""Gives the present ends of partitions, by name; at most the end of a bounded run."""
 Parts = Mapping[tuple[str, int], Pending]
 
 IDLE_S = 1.0
-"""How long a partition at its end is waited for: a producer writes to several partitions at once."""
+"""For how many seconds a partition at its end is waited for, because producers write to several partitions at once."""
 _AT_ONCE = 1_000
 
 
 def may_do_something(statement: DdlMessage) -> bool:
-    """Whether a statement is understood, and the rows do not tell all that it does."""
+    """Whether a statement is understood, and does something that the rows do not tell."""
     return any(not isinstance(change, AlteredColumns) or not change.nothing for change in statement.changes)
 
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A statement that was read and is not planned yet. `passed` are partitions that have come to a row after it."""
+    """A statement that was read but not planned yet. `passed` has the partitions that have reached a row after it."""
 
     lead: str
     statement: DdlMessage
@@ -50,7 +51,7 @@ class _Waiting:
     passed: set[str] = field(default_factory=set)
 
     def topics(self, known: HistoryState, tables: Collection[TableId]) -> set[str]:
-        """The topics with rows of these tables; also the one that the connector would write them to."""
+        """The topics with rows of these tables, including those to which the connector would write them."""
         return {f"{self.lead}.{table}" for table in tables}.union(*(known.topics.get(table, ()) for table in tables))
 
 
@@ -60,15 +61,15 @@ def _first_after(places: LogPositions, place: SourceLogPosition) -> int:
 
 
 class ReadOrder:
-    """The planner's questions about places. Nothing is asked of anybody where no topic is a lead.
+    """Answers the planner's questions about the order. Does not ask the brokers when no topic is a lead.
 
     Args:
-        idle_s: how long a partition that is at its end is waited for; 0 where nothing counts that comes later.
-        at: where the batch before ended.
+        idle_s: for how long a partition at its end is waited for; 0 when later messages do not count.
+        at: the end of the batch before.
 
     Attributes:
-        reached: the place of the last row planned, by partition.
-        watched: the place of a statement that was carried out while a partition was at its end, by partition.
+        reached: by partition, the log position of the last planned row.
+        watched: by partition, the log position of a statement that was carried out while the partition was at its end.
     """
 
     def __init__(self, formats: Formats, ends: Ends, idle_s: float = IDLE_S, at: KafkaOffset | None = None) -> None:
@@ -87,13 +88,13 @@ class ReadOrder:
         return bool(self._waiting)
 
     def assign(self, parts: Parts) -> None:
-        """Take the partitions from now on. A lead is a topic whose name others begin with."""
+        """Set the partitions. A lead is a topic whose name is the prefix of others."""
         topics = {topic for topic, _ in parts}
         begins = {topic[:at] for topic in topics for at, sign in enumerate(topic) if sign == "."}
         self._leads = {topic: self._leads.get(topic, False) for topic in topics & begins}
 
     def look(self, parts: Parts, known: HistoryState, takes: Callable[[TableId], bool]) -> bool:
-        """Take in what is there of the leads; whether rows may go on that did not before, or the other way round."""
+        """Read the available messages of the leads; return whether that changes which rows may be planned."""
         if not self._leads:
             return False
         found: dict[tuple[str, int], _Waiting] = {}
@@ -107,7 +108,7 @@ class ReadOrder:
                     if any(map(takes, tables_of(statement.changes))):
                         found[at] = self._waiting.get(at) or _Waiting(part.topic, statement, statement.place)
         before, self._waiting = self._waiting, found
-        # Rows are looked at before this asks: a statement before them that is there by now is not missed.
+        # Rows are read before this asks for the ends, so a statement before them is not missed.
         names = {part.name for part in parts.values() if part.topic in self._leads}
         for waiting in found.values():
             names.update(part.name for part in self._with_rows(waiting, known, parts))
@@ -125,7 +126,7 @@ class ReadOrder:
             if not there.any():
                 return ()
             one = messages.part(int(np.argmax(there)), int(np.argmax(there)) + 1)
-            # The snapshot's are none, but no rows either.
+            # Those of the snapshot are no statements, but no rows either.
             reading = self._formats.of(topic, messages).read(one)
             if reading.groups or reading.unreadable:
                 del self._leads[topic]
@@ -137,11 +138,11 @@ class ReadOrder:
         return topic in self._leads or any(topic.startswith(f"{lead}.") for lead in self._leads)
 
     def leads(self, part: Pending) -> bool:
-        """Whether a partition is one of a lead."""
+        """Whether a partition belongs to a lead."""
         return part.topic in self._leads
 
     def open(self, part: Pending, parts: Parts) -> bool:
-        """Whether rows of a partition may be planned: the leads of its topic have been read as far as they go."""
+        """Whether rows of a partition may be planned, because the leads of its topic have been read to their end."""
         return all(
             self._is_read(other)
             for other in parts.values()
@@ -149,7 +150,7 @@ class ReadOrder:
         )
 
     def limit(self, part: Pending, messages: Messages, known: HistoryState) -> int:
-        """How many of the messages stand before every statement that waits. Raises CorruptLog for one too late."""
+        """How many of the messages are before every waiting statement. Raises CorruptLog for one that came too late."""
         if not self._of_lead(part.topic) or part.topic in self._leads:
             return len(messages)
         holding = [
@@ -167,12 +168,12 @@ class ReadOrder:
         return count
 
     def note_planned(self, part: Pending) -> None:
-        """Note that messages before the limit of a partition are planned, and more are there."""
+        """Note that the messages before a partition's limit are planned, and more are waiting."""
         for waiting in self._held[part.name]:
             waiting.passed.add(part.name)
 
     def _check(self, part: Pending, messages: Messages, places: LogPositions) -> None:
-        """A partition was taken to have nothing more before a statement that was carried out: it must not have."""
+        """Check that no row comes from before a statement that was carried out while the partition was at its end."""
         place = self.watched.get(part.name)
         if place is None or not places.comparable(place):
             return
@@ -191,7 +192,7 @@ class ReadOrder:
     def took(self, part: Pending, messages: Messages) -> None:
         """Note that these messages of a partition are planned."""
         if self._leads and part.topic not in self._leads and self._of_lead(part.topic):
-            # After a delete comes its tombstone, which tells no place.
+            # A delete is followed by its tombstone, which has no position.
             last = self._places(part.topic, messages.part(max(0, len(messages) - 2))).last()
             if last is not None:
                 self.reached[part.name] = last
@@ -203,7 +204,7 @@ class ReadOrder:
         return found.places(messages)
 
     def waits_for_rows(self, statement: DdlMessage, at: tuple[str, int], known: HistoryState, parts: Parts) -> bool:
-        """Whether partitions with rows of its table may still have some from before a statement."""
+        """Whether partitions with rows of the statement's table may still have some from before it."""
         waiting = self._waiting.get(at)
         if waiting is None or not statement.changes or self.refusal_reason(at, known, parts):
             return False
@@ -221,7 +222,7 @@ class ReadOrder:
         return [part for part in parts.values() if part.topic in topics]
 
     def refusal_reason(self, at: tuple[str, int], known: HistoryState, parts: Parts) -> str:
-        """Why the places give no order; empty when they do."""
+        """Why the positions give no order; empty when they do."""
         waiting = self._waiting.get(at)
         if waiting is None:
             return "the rows' topics do not begin with the name of its topic, so it has no order with them"
@@ -238,7 +239,7 @@ class ReadOrder:
         return ""
 
     def note_carried_out(self, entry_at: tuple[str, int], known: HistoryState, parts: Parts) -> None:
-        """A statement is carried out: partitions that were at their end must have nothing more from before it."""
+        """Note that a statement is carried out, after which partitions at their end must have no row from before it."""
         waiting = self._waiting.get(entry_at)
         if waiting is not None:
             for part in self._with_rows(waiting, known, parts):

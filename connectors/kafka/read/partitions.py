@@ -1,6 +1,6 @@
-"""The partitions that the planner reads: which there are, where reading is in each, whether their logs are the same.
+"""The partitions that the planner reads: which exist, how far each is read, and whether their logs are still the same.
 
-Stream reader process. Messages are fetched ahead of the batches; what no batch has taken yet stays in `Pending`.
+Stream reader process. Messages are fetched ahead of the batches; those that no batch has taken yet are in `Pending`.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from connectors.kafka.read.topic_ids import TopicIds, lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _ASK_AGAIN_S = 2.0
-"""How often partitions that cannot be read are asked for again."""
+"""The interval in seconds at which partitions that cannot be read are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPartitions:
-    """Partitions that a batch is the first to read, with where they begin. `at` is where the batch begins with them."""
+    """Partitions that a batch is the first to read, with their begins. `at` is the begin of the batch with them."""
 
     at: KafkaOffset
     new: Mapping[str, int]
 
 
 class Partitions:
-    """One per run. Not for use by two threads, but for `close` and `lag`.
+    """The partitions of a run. Not thread safe, except for `close` and `lag`.
 
     Args:
-        notices: what the user is told once is added to it.
+        notices: takes the messages that are logged only once.
 
     Attributes:
-        parts: what was read of each partition and no batch has taken, by topic and number.
-        ends: where reading ends in a bounded run, by name; None where it goes on.
-        behind: names of partitions that wait for others, and are not read meanwhile.
-        recreated: what became of topics and partitions that turned out to have another log while they were fetched, as
-            in `changed`.
+        parts: by topic and number, the messages of each partition that no batch has taken yet.
+        ends: by name, where reading ends in a bounded run; None in an unbounded one.
+        behind: the names of partitions that wait for others, and are not read meanwhile.
+        recreated: the topics and partitions that turned out to have another log while they were fetched, with what
+            happened, as in `changed_topics`.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class Partitions:
         self._bytes = self._messages = 1
 
     def bound(self) -> None:
-        """From now on nothing counts that comes after what there is now."""
+        """From now on, ignore messages that come after the present ends."""
         names = startup.find_partitions(self._cluster, self._policy, self._options)
         self.ends = self.ends_of(names)
 
     def changed_topics(self, ids: Mapping[str, str]) -> Mapping[str, str]:
-        """The topics that have other ids now; all that was read before is of the old ones.
+        """The topics that have other ids now; everything read before is of the old topics.
 
         Raises PositionLost when the options say so, SourceError.
         """
@@ -83,8 +83,9 @@ class Partitions:
         return changed
 
     def cut_partitions(self, at: KafkaOffset) -> Mapping[str, str]:
-        """The partitions whose log ends before `at`, as a broker has lost messages; in a bounded run, in which
-        nothing is fetched there that would tell.
+        """The partitions whose log ends before `at`, because a broker has lost messages.
+
+        For bounded runs, in which no fetch from there would tell.
 
         Raises PositionLost when the options say so, SourceError.
         """
@@ -99,8 +100,9 @@ class Partitions:
         return found
 
     def begin(self, start: KafkaOffset, changed: Mapping[str, str]) -> KafkaOffset:
-        """Read on from `start`; the same place without the topics and partitions of `changed`, which are looked for at
-        once.
+        """Continue reading from `start`, without the topics and partitions of `changed`; return that offset.
+
+        The changed ones are looked for at once.
         """
         for name, what in sorted(changed.items()):
             is_topic = "/" not in name
@@ -119,7 +121,7 @@ class Partitions:
         return at
 
     def _reads(self, name: str) -> bool:
-        """Whether a partition's topic is still among those to read; its place is kept, in case it will be again."""
+        """Whether a partition's topic is still one to read; its offset is kept, in case it becomes one again."""
         return self._options.reads(topic_partition(name)[0])
 
     @property
