@@ -314,7 +314,7 @@ def test_a_re_snapshot_that_a_user_wants_holds_nothing_back(*, by_user: bool) ->
     """Rows that are gone stay under the behavior that the user has chosen: no notification is due for that."""
     events = [
         TableCreated(T, CreateTable(T, columns(id=INT))),
-        SnapshotRequested(T, by_user=by_user),
+        SnapshotRequested(T) if by_user else on.RowsUncertain(T, on.Uncertain("rows came in")),
         on.SnapshotBegun(T),
     ]
     outcome = batch_outcome(Circumstances(RouteTable(), Policy(Behavior.LENIENT)), Tables(), events)
