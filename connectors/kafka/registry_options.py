@@ -1,4 +1,4 @@
-"""Options of the Schema Registry, for source and sink. Names are those of Flink's format `debezium-avro-confluent`."""
+"""Options of the Schema Registry, for source and sink; named as in Flink's format `debezium-avro-confluent`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def registry_urls(text: str) -> tuple[str, ...]:
 
 
 class RegistryOptions(Block):
-    """The registry of schemas of messages in Avro, for the options of source and sink to inherit beside their base."""
+    """The options of the Schema Registry, from which the options of source and sink inherit too."""
 
     registry_url: Annotated[Line, AfterValidator(_check_urls)] | None = Field(
         None,
@@ -85,7 +85,7 @@ class RegistryOptions(Block):
         return Registry(settings, policy, side)
 
     def registry_problems(self, value_format: str, *, wanted: bool) -> Iterator[Remark]:
-        """Options that the format of the values needs, or that have no effect with it."""
+        """Report options that the format of the values needs, or that have no effect with it."""
         if self.registry_url is None and "avro" in value_format:
             yield Remark(URL, "is missing", f"value.format: {value_format} needs the registry of its schemas")
         if self.registry_url is not None and not wanted:

@@ -1,7 +1,7 @@
-"""How a Kafka cluster is reached: the options that source and sink share, and the client settings made of them.
+"""The connection to a Kafka cluster: the options that source and sink share, and the client settings made from them.
 
-Keys after `properties.` are librdkafka's. Those that only the Java client has are translated where they mean something
-here, left out where they do not, and refused where leaving them out would do something else than what was asked for.
+Keys after `properties.` are librdkafka's. Settings that only the Java client has are translated if there is an
+equivalent, ignored if they do not matter here, and refused if ignoring them would change what the user asked for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MEANINGLESS = frozenset({
     "key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "buffer.memory", "max.block.ms",
     "send.buffer.bytes", "receive.buffer.bytes", "metrics.num.samples", "metrics.recording.level", "partitioner.class",
 })  # fmt: skip
-"""Settings of the Java client's own machinery, which librdkafka has no counterpart of."""
+"""Internal settings of the Java client, without an equivalent in librdkafka."""
 _REFUSED = {
     "ssl.truststore.location": "write properties.ssl.ca.location: a PEM file of the authorities to trust",
     "ssl.truststore.password": "PEM files of authorities need no password",
@@ -41,7 +41,7 @@ _JAAS = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 _LISTENER = re.compile(r"^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://", re.IGNORECASE)
-"""`PLAINTEXT://`: which Java clients read and pass over; what is spoken is a matter of security.protocol."""
+"""A prefix such as `PLAINTEXT://`, which Java clients accept and ignore; security.protocol chooses the protocol."""
 
 
 def _check_bootstrap(text: str) -> str:
@@ -54,7 +54,7 @@ def _check_bootstrap(text: str) -> str:
 
 
 class KafkaConnectionOptions(Block):
-    """Options of the connection to a cluster, for the options of source and sink to inherit beside their base."""
+    """The options of the connection to a cluster, from which the options of source and sink inherit too."""
 
     connection_prefixes: ClassVar[dict[str, str]] = {
         PREFIX: "Client settings, such as `properties.security.protocol: sasl_ssl`: those of librdkafka; those of "
@@ -93,14 +93,14 @@ class KafkaConnectionOptions(Block):
     )
 
     def connection_problems(self, passed: Mapping[str, str]) -> Iterator[Remark]:
-        """Settings that would be misunderstood. `passed` are the options with the prefix."""
+        """Report settings that would be misunderstood. `passed` has the options with the prefix."""
         for key in passed:
             name = key.removeprefix(PREFIX)
             if name in _REFUSED:
                 yield Remark(key, "is a setting of the Java client that does not work here", _REFUSED[name])
 
     def cluster_settings(self, passed: Mapping[str, str]) -> KafkaSettings:
-        """The connection as frozen values."""
+        """The frozen settings of the connection."""
         plain = {key.removeprefix(PREFIX): str(text) for key, text in passed.items()}
         secrets = {
             "sasl.password": self.sasl_password,
@@ -117,12 +117,12 @@ class KafkaConnectionOptions(Block):
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """A cluster and how it is reached. Frozen and picklable; no secret is in the text that Python makes of it.
+    """The address of a cluster and how it is reached. Frozen and picklable; its repr has no secrets.
 
     Attributes:
         bootstrap: `host:port`, several separated by commas.
-        client: settings in librdkafka's names.
-        retry_timeout_s: how long a cluster that is away is waited for.
+        client: the settings, by librdkafka's names.
+        retry_timeout_s: for how many seconds a cluster that is away is waited for.
     """
 
     bootstrap: str
@@ -130,16 +130,16 @@ class KafkaSettings:
     retry_timeout_s: float = 600.0
 
     def config(self, **own: Any) -> dict[str, Any]:
-        """Settings of one client: what the pipeline says, then `own`, which win; in their names underscores are dots.
+        """The settings of one client: the pipeline's, overridden by `own`, whose names have underscores for dots.
 
-        The names of callbacks stay as they are.
+        Names of callbacks keep their underscores.
         """
         fixed = {name if callable(value) else name.replace("_", "."): value for name, value in own.items()}
         return {**self.client, "bootstrap.servers": self.bootstrap, **fixed}
 
 
 def translated(properties: Mapping[str, str]) -> dict[str, str]:
-    """Settings in librdkafka's names out of those of either client."""
+    """The settings by librdkafka's names, from those of either client."""
     found = {_RENAMED.get(name, name): text for name, text in properties.items() if name not in _MEANINGLESS}
     if found.get("ssl.endpoint.identification.algorithm") == "":
         found["ssl.endpoint.identification.algorithm"] = "none"
@@ -147,5 +147,5 @@ def translated(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def jaas_login(text: str) -> dict[str, str]:
-    """`sasl.username` and `sasl.password` out of the Java client's `sasl.jaas.config`."""
+    """The `sasl.username` and `sasl.password` in the Java client's `sasl.jaas.config`."""
     return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", value) for name, value in _JAAS.findall(text)}

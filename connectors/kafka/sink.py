@@ -1,8 +1,8 @@
-"""The Kafka sink: each task writes its messages in one transaction, with a fence that says so, and in log order.
+"""The Kafka sink: each task writes its messages in log order, in one transaction that also moves its fence.
 
-A broker's transaction cannot be handed from an executor to the driver, so a task commits its own. What makes that
-exactly once is the fence, an offset that commits with the records: a batch that runs again after a crash has the same
-splits (they are kept in the state directory), and a task whose fence is at the batch has written already.
+A broker's transaction cannot be handed from an executor to the driver, so each task commits its own. The fence, an
+offset that is committed with the records, makes that exactly once: a batch that runs again after a crash has the same
+splits (they are kept in the state directory), and a task whose fence is at the batch has already written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MESSAGE_ABORTED = (
 
 
 class KafkaSink(Sink):
-    """Publishes to topics. Picklable; connections are opened by tasks, and kept for the next (`delivery.clients`)."""
+    """Publishes to topics. Picklable; tasks open connections, and keep them for the next task (`delivery.clients`)."""
 
     delivery: ClassVar[Delivery] = Delivery.COMMIT_IN_TASK
     keyless: ClassVar[KeylessRows] = KeylessRows.CHANGES
@@ -63,14 +63,14 @@ class KafkaSink(Sink):
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
-        """Reach the cluster and the Schema Registry, log in, and see that fences can be kept. Driver, once a run."""
+        """Check the cluster, the Schema Registry, the login, and that fences can be stored. Driver, once per run."""
         with closing(self._clients()) as clients:
             clients.fences.reach()
         if (registry := self._options.registry(self._retry, SINK)) is not None:
             registry.reach()
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Make the topics of new tables; nothing is changed in those that are there. Driver."""
+        """Create the topics of new tables; existing topics are not changed. Driver."""
         topics = Topics(self._cluster, self._new, self._retry)
         for change in changes:
             table = change.new_table if isinstance(change, RenameTable) else change.table
@@ -79,7 +79,7 @@ class KafkaSink(Sink):
                 topics.partitions(self._names.topic(table))
 
     def _check_own_topic(self, table: TableId) -> None:
-        """Raise SinkError for a topic that another table may have too, where messages do not say which they are of."""
+        """Raise SinkError for a topic that several tables may share, if messages do not tell their table."""
         silent = self._options.value_format == "json" and not self._options.table_headers
         if silent and self._names.is_shared(table):
             topic = self._names.topic(table)
@@ -87,7 +87,7 @@ class KafkaSink(Sink):
             raise SinkError(reason, where=str(table), hint="name a topic for it in sink.tableId-to-topic.mapping")
 
     def announce(self, batch: int, changes: Sequence[Announced]) -> None:
-        """Publish schema changes, where that is asked for, in a transaction of the driver's. Driver."""
+        """Publish schema changes, if the options say so, in a transaction of the driver. Driver."""
         for table in respelled_keys(changes, self._options.value_format):
             log.warning(_RESPELLED, table, self._names.topic(table), table)
         found = messages_about(changes, self._options, self._version)
@@ -100,7 +100,7 @@ class KafkaSink(Sink):
             announcing.write(writer, clients.fences, batch, found, clients.where)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
-        """Write the rows and the fence in one transaction; only count them when the fence is there. Executor."""
+        """Write the rows and the fence in one transaction; if the fence is there already, only count. Executor."""
         made_of = (self._options, self._context)
         clients = POOL.acquire(made_of) or self._clients()
         try:
@@ -115,8 +115,7 @@ class KafkaSink(Sink):
         return done
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> Mapping[str, int]:
-        """Everything is committed that tasks wrote and was announced: see that it stayed so, and note that there are
-        fences. Driver."""
+        """Check that the committed transactions of tasks and announcements still are, and note the fences. Driver."""
         announced = self._fence_notes.announced(batch)
         counts: dict[str, int] = {}
         if self._delivery.transactional and (prepared or announced):
@@ -126,9 +125,9 @@ class KafkaSink(Sink):
         return counts
 
     def _check_fences(self, batch: int, prepared: Sequence[Prepared], announced: Sequence[str]) -> dict[str, int]:
-        """Raise LoadsLost when rows of a decided batch were taken back, and SinkUnavailable while that is open.
+        """Raise LoadsLost when rows of a decided batch were aborted, and SinkUnavailable while that is undecided.
 
-        Messages about schema changes that were taken back cannot be had again in their order: they are counted.
+        Aborted messages about schema changes cannot be written again in order; they are counted.
         """
         lost = self._aborted_parts(batch, {part_of(handle.partition) for handle in prepared}, announced=bool(announced))
         if rows := lost - {DRIVER}:
@@ -146,7 +145,7 @@ class KafkaSink(Sink):
         made_of = (self._options, self._context, "commit")
         clients = POOL.acquire(made_of) or self._clients(patient=False)
         try:
-            # The first task's says whether fences were forgotten, where there are schema changes alone.
+            # If there are only schema changes, the first task's fence tells whether fences have expired.
             parts = sorted(written | {DRIVER, part_of(0)} if announced else written)
             lost = self._fence_notes.aborted_parts(batch, parts, clients.fences.last_written(parts))
         except BaseException:
@@ -156,11 +155,11 @@ class KafkaSink(Sink):
         return lost & (written | {DRIVER})
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
-        """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""
+        """Forget which tasks had failed. Their open transactions are ended when they run again. Driver."""
         self._tasks.failed.clear()
 
     def reach(self) -> None:
-        """Ask the cluster which topics there are, and the Schema Registry for something. Executor."""
+        """Check that the cluster and the Schema Registry answer. Executor."""
         once = replace(self._retry, timeout_s=0.0)
         self._cluster.partitions(once)
         registry = self._options.registry(once, SINK)

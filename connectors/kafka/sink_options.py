@@ -1,4 +1,4 @@
-"""Options of the Kafka sink; names are Flink CDC's where it has the option."""
+"""Options of the Kafka sink; named as in Flink CDC where it has the same option."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def _check_headers(text: str) -> str:
 
 
 def _pairs(text: str) -> list[str]:
-    """Flink CDC's documentation separates pairs by commas, its code by semicolons: a semicolon counts where one is."""
+    """Split pairs at semicolons, as Flink CDC's code does; at commas, as its documentation says, if there is none."""
     return [pair.strip() for pair in text.split(";" if ";" in text else ",") if pair.strip()]
 
 
 def topic_mapping(text: str | None) -> tuple[tuple[str, str], ...]:
-    """Pattern and topic of each entry of `sink.tableId-to-topic.mapping`."""
+    """The pattern and the topic of each entry of `sink.tableId-to-topic.mapping`."""
     entries = [part.strip().rpartition(":") for part in (text or "").split(";") if part.strip()]
     return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
 
@@ -68,7 +68,7 @@ _FORM = (
     "value_format", "key_format", "partition_strategy", "include_schema", "decimal_mode", "unsigned_mode",
     "binary_mode", "time_mode",
 )  # fmt: skip
-"""Options that say how a row is written, and where in its topic."""
+"""Options that determine how a row is written, and where in its topic."""
 
 Topic = Annotated[str, AfterValidator(_check_topic)]
 HeaderPairs = Annotated[str, AfterValidator(_check_headers)]
@@ -228,25 +228,25 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
     )
 
     def places(self) -> tuple[str, ...]:
-        """Every broker that is named."""
+        """The named brokers."""
         return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
 
     def fixed(self) -> dict[str, str]:
-        """The names that fences are found by, the form of messages, and what says which partition they go to."""
+        """The names by which fences are found, the form of messages, and the choice of their partitions."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in (*_FENCES, *_FORM)}
         texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
         return {str(fields[name].alias): text for name, text in texts.items()}
 
     def why_fixed(self, key: str) -> str:
-        """Messages that are there stay as they are."""
+        """The reason why an option cannot be edited: existing messages stay as they are."""
         if key == "partition.strategy":
             return "changes of one key would lie in two partitions, which readers read in any order"
         of_fences = key in (type(self).model_fields[name].alias for name in _FENCES)
         return self.fixed_reason if of_fences else "messages of both forms would lie in one topic"
 
     def naming(self) -> dict[str, str]:
-        """The naming of topics."""
+        """The options that determine the names of topics."""
         given = {
             "topic": self.topic,
             "sink.tableId-to-topic.mapping": self.mapping,
@@ -255,12 +255,12 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         return {key: text for key, text in given.items() if text}
 
     def container(self, naming: abc.Mapping[str, str], table: TableId) -> str:
-        """The topic."""
+        """The topic of the table."""
         mapping = topic_mapping(naming.get("sink.tableId-to-topic.mapping"))
         return TopicNames(naming.get("topic"), mapping, naming.get("topic.prefix", "")).topic(table)
 
     def problems(self) -> Iterator[Remark]:
-        """Options that contradict each other."""
+        """Report options that contradict each other."""
         yield from super().problems()
         yield from self.connection_problems(self.passed)
         if self.include_schema and self.value_format == "debezium-json-flink":
@@ -307,34 +307,34 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
             yield Remark(key, f"schema changes would go to {own}, which is for fences alone", hint)
 
     def transactional(self) -> bool:
-        """Whether a task's records are a transaction."""
+        """Whether the records of a task are one transaction."""
         return self.delivery_guarantee in ("exactly-once", "exactly_once")
 
     def settings(self) -> KafkaSettings:
-        """The connection."""
+        """The settings of the connection."""
         return self.cluster_settings({key: text for key, text in self.passed.items() if key.startswith(PREFIX)})
 
     def schema_topic(self) -> str | None:
-        """The topic of all schema changes; None where they go to the tables' topics."""
+        """The topic of all schema changes; None when they go to the tables' topics."""
         own = self.schema_changes_topic or self.topic_prefix or "schema-changes"
         return own if self.schema_changes == "topic" else None
 
     def topic_config(self) -> dict[str, str]:
-        """Settings of new topics."""
+        """The settings of new topics."""
         given = {key: str(text) for key, text in self.passed.items() if key.startswith(_TOPIC_CONFIG)}
         return {key.removeprefix(_TOPIC_CONFIG): text for key, text in given.items()}
 
     def topic_names(self) -> TopicNames:
-        """The names of the topics that messages of tables go to."""
+        """The naming of the topics for the messages of tables."""
         return TopicNames(self.topic, topic_mapping(self.mapping), self.topic_prefix or "")
 
     def metadata(self) -> tuple[str, ...]:
-        """The metadata of messages about the place in the log."""
+        """The names of the metadata about the log position that messages contain."""
         told = self.value_format in ("debezium-json", "maxwell-json") or self.in_avro
         return ("log_file", "binlog_begin", "server_id", "gtid") if told else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
-        """The headers of every message of a table. MySQL's tables have no namespace."""
+        """The headers of every message of a table; a table of MySQL has no namespace."""
         found = [("namespace", ""), ("schemaName", table.database), ("tableName", table.table)]
         named = found if self.table_headers else []
         for pair in _pairs(self.custom_headers):
@@ -349,9 +349,9 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
 
     @property
     def cuts_times(self) -> bool:
-        """Whether times that are no times of day are written as NULL."""
+        """Whether TIME values that are no times of day are written as NULL."""
         return self.time_mode == "connect" and (self.include_schema or self.in_avro)
 
     def modes(self) -> EncodingModes:
-        """How values are encoded in Debezium's messages."""
+        """The options for encoding values in Debezium's messages."""
         return EncodingModes(self.decimal_mode, self.unsigned_mode, self.binary_mode, self.time_mode)

@@ -1,7 +1,7 @@
-"""The Kafka source: change messages of other tools as batches of table changes.
+"""The Kafka source: reads change messages of other tools as batches of table changes.
 
-A batch is a range of offsets in each partition. The planner has looked at every message of it, so the schemas that its
-rows need are in the history before a task reads them; the tasks read their ranges again, from the broker.
+A batch is a range of offsets in each partition. The planner has read every message of it, so the schemas that its rows
+need are in the history before a task reads them. The tasks read their ranges from the broker again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class KafkaSource(Source):
         self._forget()
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The tables met so far; of a new pipeline those that the first messages of the topics tell of."""
+        """The tables met so far; for a new pipeline, those in the first messages of the topics."""
         known = self._history.at(len(self._history)).schemas
         if known:
             return dict(known)
@@ -57,24 +57,24 @@ class KafkaSource(Source):
         return peek_schemas(self._cluster, self._policy, self._options, self._context.pipeline)
 
     def initial_offset(self) -> Offset:
-        """Where `scan.startup.mode` says, in each partition there is."""
+        """The offset that `scan.startup.mode` gives in each existing partition."""
         names, at = startup.start_of(self._cluster, self._policy, self._options, self._context.pipeline)
         self._history.truncate(0)
         self._history.append([partition_entry(name) for name in names])
         return at.to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """The end of the next batch, as the contract says; a message stands for a transaction."""
+        """The end of the next batch, as the contract says; each message counts as a transaction."""
         at = KafkaOffset.from_json(start)
         end = self._planner().next(at, limits, wait_s)
         return start if end == at else end.to_json()
 
     def stop_at_current(self) -> None:
-        """Go no further than each partition's end now."""
+        """Stop at the present end of each partition."""
         self._planner().bound()
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """Ranges of partitions, equally many messages in each split."""
+        """Split the partitions' ranges, with about as many messages in each split."""
         begin, stop = KafkaOffset.from_json(start), KafkaOffset.from_json(end)
         numbers = self._history.at(stop.schemas).partitions
         parts = split_up(ranges_of(begin, stop, numbers), parallelism)
@@ -84,12 +84,12 @@ class KafkaSource(Source):
         ]
 
     def events(self, start: Offset, end: Offset) -> Sequence[on.SourceEvent]:
-        """The history's entries between the two offsets."""
+        """The events of the history's entries between the two offsets."""
         first, last = (KafkaOffset.from_json(each).schemas for each in (start, end))
         return on.events(self._history.changes(first, last))
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
-        """Read the ranges again, and decode them with the schemas that the batch has."""
+        """Read the ranges, and decode them with the schemas of the batch."""
         from connectors.kafka.read.reading import TopicReader
 
         known = self._history.at(split.payload["schemas"])
@@ -97,7 +97,7 @@ class KafkaSource(Source):
         yield from reader.blocks(split.payload["ranges"], split.payload["ids"])
 
     def position_text(self, sequence: int) -> str:
-        """Topic, partition and offset: `orders-0@42`."""
+        """The topic, partition and offset, such as `orders-0@42`."""
         number, offset = sequence_position(sequence)
         if number >= len(self._names):
             self._names = self._history.names()
@@ -105,7 +105,7 @@ class KafkaSource(Source):
         return f"{topic}-{partition}@{offset}"
 
     def lag(self) -> Lag | None:
-        """Roughly how many bytes of messages are not planned yet."""
+        """The approximate bytes of messages that are not planned yet."""
         if self._plans is None:
             return None
         return Lag.with_notices(list(self._notices), self._plans.lag())
@@ -116,7 +116,7 @@ class KafkaSource(Source):
             self._plans.stop()
 
     def reach(self) -> None:
-        """Ask the cluster which topics there are, and the Schema Registry for something. Executor."""
+        """Check that the cluster and the Schema Registry answer. Executor."""
         once = replace(self._policy, timeout_s=0.0)
         self._cluster.partitions(once)
         registry = self._options.registry(once, SOURCE)
@@ -137,7 +137,7 @@ class KafkaSource(Source):
 
     def _planner(self) -> Ahead:
         if self._plans is None:
-            history = TopicHistory(self._context.store)  # its own: what it has read out changes when there is more
+            history = TopicHistory(self._context.store)  # an own one, because it changes as entries are added
             self._plans = Ahead.of(
                 self._cluster, self._policy, self._options, history, self._context.pipeline, self._notices
             )

@@ -1,4 +1,4 @@
-"""Options of the Kafka source. Names are those of Flink's Kafka connector where it has the option."""
+"""Options of the Kafka source; named as in Flink's Kafka connector where it has the same option."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ OnLost = Literal["fail", "earliest"]
 Unreadable = Literal["fail", "skip", "dead-letter"]
 
 _MODES = frozenset({"decimal_mode", "unsigned_mode", "time_mode", "binary_mode"})
-"""Options that say how Debezium writes values."""
+"""Options that tell how Debezium writes values."""
 _NOT_SET = "not set"
-"""Stands for one of them that is not given, where rows are not Debezium's then."""
+"""The value of such an option that is not given, so that rows are not taken for Debezium's."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SPECIFIC = re.compile(
     r"\s*(?:(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>\d+):(?P<offset>\d+)"
@@ -78,8 +78,10 @@ def _check_offsets(text: str) -> str:
 
 
 def specific_offsets(text: str) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition, of `orders:0:42;orders:1:300`, or of Flink's
-    `topic:orders,partition:0,offset:42`; the topic is empty where there is none. Raises OptionError."""
+    """The offsets by topic and partition; the topic is empty if the text has none. Raises OptionError.
+
+    The text is `orders:0:42;orders:1:300`, or in Flink's form `topic:orders,partition:0,offset:42`.
+    """
     found: dict[tuple[str, int], int] = {}
     for part in text.split(";"):
         match = _SPECIFIC.fullmatch(part)
@@ -226,29 +228,29 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     @model_validator(mode="before")
     @classmethod
     def _take_group(cls, data: Any) -> Any:
-        """The client's setting of `group-id`."""
+        """Set the client's `properties.group.id` from `group-id`."""
         if not isinstance(data, dict) or "group-id" not in data:
             return data
         return {f"{PREFIX}group.id": data["group-id"], **data}
 
     def captures(self) -> TablePattern | None:
-        """A test for the captured ones of `tables`; None for all."""
+        """The pattern of the tables to read; None for all tables."""
         if self.tables is None and self.tables_exclude is None:
             return None
         return TablePattern(self.tables or _ALL_TABLES, self.tables_exclude or "")
 
     @property
     def modes(self) -> DecodingModes:
-        """How Debezium writes values that no schema describes."""
+        """The modes in which Debezium writes values that no schema describes."""
         return DecodingModes(self.decimal_mode, self.time_mode, self.binary_mode, self.zone, self.unsigned_mode)
 
     @property
     def modes_given(self) -> bool:
-        """Whether the file says how Debezium writes values: rows without its envelope are its own then, too."""
+        """Whether the file gives such modes, so that rows without an envelope are taken for Debezium's too."""
         return not self.model_fields_set.isdisjoint(_MODES)
 
     def fixed(self) -> dict[str, str]:
-        """How values are read that messages do not describe."""
+        """The options for reading values that messages do not describe."""
         unset = _MODES - self.model_fields_set if self.value_format == "json" else ()
         return {
             key: _NOT_SET if name in unset else json.dumps(value) if isinstance(value, dict) else value
@@ -257,12 +259,12 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         }
 
     def edit_effect(self, key: str) -> str:
-        """Messages of a table that was not wanted are after."""
+        """The effect of editing an option: rows of an added table only come from now on."""
         rows = "rows of a table that it adds come from here on, those that were passed over do not"
         return rows if key.startswith("tables") else super().edit_effect(key)
 
     def edit_matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
-        """Whether values of these tables were read otherwise."""
+        """Whether an edit would change how values of these tables are read."""
         name = self._reading_options()[key]
         values = {each: getattr(self, each) for each in self.model_fields_set}
         if before == _NOT_SET:
@@ -292,11 +294,11 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
 
     @property
     def topic_list(self) -> tuple[str, ...]:
-        """`topics` as a tuple."""
+        """The names in `topics`."""
         return topic_names(self.topics or self.topic or "")
 
     def specific_offsets(self) -> dict[tuple[str, int], int]:
-        """`specific` by topic and partition; where it names no topic, of the only one."""
+        """The offsets in `specific`, by topic and partition; without a topic, they belong to the only one."""
         only = self.topic_list[0] if self.topic_list else ""
         return {(topic or only, number): at for (topic, number), at in specific_offsets(self.specific or "").items()}
 
@@ -307,7 +309,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         return topic in self.topic_list
 
     def problems(self) -> Iterator[Remark]:
-        """Topics from one place, startup modes with what belongs to them, dead letters."""
+        """Report options about topics, startup and dead letters that are missing or contradict each other."""
         yield from super().problems()
         yield from self.connection_problems(self.passed)
         yield from self.registry_problems(self.value_format, wanted=self.in_avro)

@@ -1,4 +1,4 @@
-"""A task's messages: written with the fence in one transaction, in log order. Executor."""
+"""Write a task's messages in log order, together with its fence in one transaction. Runs in executors."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class TaskWriter:
     """Writes the tasks of one pipeline.
 
     Args:
-        retry: how long the cluster may be away.
-        fence_notes: whether there were fences.
-        version: this tool's, for Debezium's messages.
+        retry: for how long the cluster may be away.
+        fence_notes: the notes about whether there were fences.
+        version: the version of this tool, for Debezium's messages.
     """
 
     options: KafkaSinkOptions
@@ -52,11 +52,11 @@ class TaskWriter:
 
     @property
     def failed(self) -> FailedTasks:
-        """The tasks that have stopped for good: others need not wait for them."""
+        """The notes of failed tasks, for which others need not wait."""
         return FailedTasks(self.context.store)
 
     def write(self, task: TaskAttempt, blocks: Iterator[ChangeBlock], clients: Clients) -> Sequence[Prepared]:
-        """Write the rows and the fence; only count them when the fence is there. Raises SinkError."""
+        """Write the rows and the fence; if the fence is there already, only count. Raises SinkError."""
         fences, topics, tally = clients.fences, clients.topics, Tally(task.partition, self._losses())
         part, wanted = part_of(task.partition), WrittenBatch(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:
@@ -81,7 +81,10 @@ class TaskWriter:
         return [replace(handle, counts={**handle.counts, **self._recreations(handle.table, topics)}) for handle in done]
 
     def _recreations(self, table: TableId, topics: Topics) -> dict[str, int]:
-        """A topic is made when its table is created (`apply`): who has only later rows of it has to know."""
+        """Counted notices of topics that had to be created again, so that they lack earlier rows.
+
+        `apply` creates the topic of a new table, so one that is missing now was deleted.
+        """
         topic = self.options.topic_names().topic(table)
         notice = f"topic {topic} was gone and is made again, without what it had"
         return {notice: 1} if topic in topics.missing else {}
@@ -98,7 +101,7 @@ class TaskWriter:
         encoders: dict[tuple[TableId, TableSchema, tuple[str, ...]], Encoder] = {}
         for block in blocks:
             tally.add(block)
-            # Equal schemas may differ in the source's own types, such as the labels of an ENUM.
+            # Schemas that compare equal may differ in the source's own types, such as the labels of an ENUM.
             key = (block.table, block.schema, tuple(column.source_type for column in block.schema.columns))
             if key not in encoders:
                 encoders[key] = self._encoder(block)
@@ -119,5 +122,5 @@ class TaskWriter:
 
     @property
     def _turn_s(self) -> float:
-        """A task before this one may itself wait for the cluster, and write meanwhile."""
+        """For how long to wait for the turn: the task before may itself wait for the cluster, and then write."""
         return 2 * self.retry.timeout_s + 600.0

@@ -1,4 +1,4 @@
-"""Names of topics that tables go to. Pure."""
+"""Find the names of the topics for the messages of tables. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """The choice of the topic that the messages of a table go to.
+    """Chooses the topic for the messages of a table.
 
     Attributes:
         one: the topic of all tables; None for one topic per table.
-        mapping: patterns of table ids with the topic of what they match; the first that matches counts.
-        prefix: begins the names of other topics, with a dot after it; may be empty.
+        mapping: patterns of table ids with their topics; the first pattern that matches decides.
+        prefix: the prefix of other topics' names, followed by a dot; may be empty.
     """
 
     one: str | None = None
@@ -28,12 +28,12 @@ class TopicNames:
     prefix: str = ""
 
     def is_shared(self, table: TableId) -> bool:
-        """Whether another table's topic may have the same name without an option that says so."""
+        """Whether several tables may have this topic although no option says so."""
         named = self.one is not None or any(TablePattern(pattern).matches(table) for pattern, _ in self.mapping)
         return not named and _NOT_IN_NAMES.search(str(table)) is not None
 
     def topic(self, table: TableId) -> str:
-        """The topic of a sink table. What names of topics cannot have becomes an underscore, as Debezium has it.
+        """The topic of a sink table. Characters that topic names cannot have become underscores, as in Debezium.
 
         Raises SinkError for a name that is too long.
         """

@@ -1,4 +1,4 @@
-"""Loads the kernels by encoding two rows; compiles them where no cached code fits this machine."""
+"""Load the kernels by encoding two rows; this compiles them if no cached code fits the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCHEMA = TableSchema(
 
 
 def warm() -> int:
-    """Encode an update; the number of messages. Driver or executor; a repeat costs nothing."""
+    """Encode an update; return the number of messages. Driver or executor; repeating it costs nothing."""
     block = ChangeBlock(
         table=_TABLE,
         schema=_SCHEMA,

@@ -130,7 +130,7 @@ class Partitions:
         return not self._looked_s or time.monotonic() - self._looked_s >= self._options.discovery_interval_s
 
     def find(self, at: KafkaOffset) -> FoundPartitions:
-        """Look for partitions that are not among those read, when it is time to."""
+        """Look for new partitions, when it is time to."""
         if not self.looks:
             return FoundPartitions(at, {})
         self._looked_s = time.monotonic()
@@ -140,12 +140,12 @@ class Partitions:
             return FoundPartitions(at, {})
         ids = {**self._ids.fetch({topic_partition(name)[0] for name in new}), **at.ids}
         found = self._offsets(startup.beginnings_of, new)
-        # Assigned again from each partition's position: what was read and is not planned yet stays.
+        # Assigning again continues from each partition's position, so the messages not planned yet are kept.
         self._add(found)
         return FoundPartitions(KafkaOffset(at.schemas, {**at.partitions, **found}, at.reached, at.watched, ids), found)
 
     def known_ids(self, at: KafkaOffset) -> Mapping[str, str]:
-        """The ids of all topics at a place; those that it does not have are asked for."""
+        """The ids of all topics of an offset; asks for those that it lacks."""
         missing = at.topics - at.ids.keys()
         self._all_ids = {**self._ids.fetch(missing), **at.ids}
         return self._all_ids
@@ -157,11 +157,11 @@ class Partitions:
         self.assign()
 
     def assign(self) -> None:
-        """Read all partitions that wait for no other one, each from its position on."""
+        """Read all partitions that do not wait for others, each from its position on."""
         records.assign(self._fetcher(), [part for part in self.parts.values() if part.name not in self.behind])
 
     def fetch(self, most: int, wait_s: float) -> tuple[Fetched, int]:
-        """Read some more: what came, and how many bytes. Raises SourceError."""
+        """Read more; return what came, and the number of bytes. Raises SourceError."""
         found = self._fetcher().fetch(most, wait_s)
         size = self._collect(found)
         failed = [part.failed for part in self.parts.values() if part.failed is not None]
@@ -188,9 +188,9 @@ class Partitions:
         return size
 
     def _jump(self, error: OffsetLost) -> None:
-        """Go on at the first message that is there, when the options say so; raises `error` else.
+        """Continue at the first existing message if the options say so; else raise `error`.
 
-        Nothing is done about a topic that has another log: see `recreated`.
+        Does nothing about a topic that has another log: see `recreated`.
         """
         self.recreated = self.changed_topics(self._all_ids)
         if self.recreated:
@@ -199,7 +199,7 @@ class Partitions:
             raise error
         part = self.parts[topic_partition(error.name)]
         low = self._offsets(startup.beginnings_of, [part.name])[part.name]
-        if low <= part.position:  # its offsets count from here on for other messages, as those of a new topic
+        if low <= part.position:  # the same offsets now belong to other messages, as in a new topic
             self.recreated = {part.name: _cut(self._offsets(startup.ends_of, [part.name])[part.name], part)}
             return
         self._notices.append(
@@ -210,19 +210,19 @@ class Partitions:
         self.assign()
 
     def postpone(self, part: Pending) -> None:
-        """Put messages after that wait for other partitions: they take no room from them, and are read again later."""
+        """Drop messages that wait for other partitions, to leave them the room; they are read again later."""
         self.behind.add(part.name)
         part.forget()
         self.assign()
 
     def stop_waiting(self) -> None:
-        """Nothing waits for other partitions any more."""
+        """Resume the partitions that waited for others."""
         if self.behind:
             self.behind.clear()
             self.assign()
 
     def all_read(self, read: int) -> bool:
-        """Nothing more is to come for a batch, of which `read` messages are here."""
+        """Whether a batch, of which `read` messages are here, gets no more messages."""
         if self.ends is None:
             return read > 0 and all(part.at_end for part in self.parts.values())
         return all(
@@ -231,7 +231,7 @@ class Partitions:
         )
 
     def ends_of(self, names: Sequence[str]) -> Mapping[str, int]:
-        """Where partitions end now, and no further than this run reads."""
+        """The present ends of partitions, but at most where this run ends."""
         if self._asker is None:
             self._asker = records.asker(self._cluster, self._pipeline)
         found = startup.ends_of(self._cluster, self._policy, self._asker, names)
@@ -239,7 +239,7 @@ class Partitions:
         return found if limits is None else {name: min(at, limits.get(name, 0)) for name, at in found.items()}
 
     def _offsets(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
-        """Offsets of partitions."""
+        """Ask for offsets of partitions."""
         asker = records.asker(self._cluster, self._pipeline)
         try:
             return ask(self._cluster, self._policy, asker, names)
@@ -252,13 +252,13 @@ class Partitions:
         return self._reader
 
     def release_memory(self) -> None:
-        """Nothing is fetched for a while."""
+        """Return memory to the system, because nothing will be fetched for a while."""
         reader = self._reader
         if reader is not None:
             reader.release_memory()
 
     def lag(self, taken: int) -> int:
-        """Bytes that no batch has, roughly: messages times what one has had so far; `taken` messages count besides."""
+        """The approximate bytes that no batch has: messages times their average size. `taken` messages count too."""
         if self._reader is None:
             return 0
         ahead = taken

@@ -1,4 +1,4 @@
-"""The tables that topics tell of, for `cdc plan`: a look at the first messages of each partition. Driver."""
+"""Find the tables in topics for `cdc plan`, from the first messages of each partition. Runs in the driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAIT_S = 5.0
 def peek_schemas(
     cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
 ) -> dict[TableId, TableSchema]:
-    """Tables with the schemas that the first messages need. Raises SourceError."""
+    """The tables, with the schemas that their first messages need. Raises SourceError."""
     tables, formats = TopicTables(options), Formats(options, options.registry(policy, SOURCE))
     found: dict[TableId, TableSchema] = {}
     asker, reader = records.asker(cluster, pipeline), records.fetcher(cluster, pipeline)
@@ -53,7 +53,7 @@ def peek_schemas(
 
 
 def read_more(cluster: KafkaCluster, reader: Fetcher, part: Pending) -> bool:
-    """Read some more of a partition; False when nothing came in time."""
+    """Read more of a partition; False when nothing came in time."""
     found = reader.fetch(_MESSAGES, _WAIT_S)
     records.collect(cluster, found, {(part.topic, part.partition): part})
     return bool(found)

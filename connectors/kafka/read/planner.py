@@ -1,9 +1,9 @@
-"""The content of the next batch. Stream reader process.
+"""Plan the content of the next batch. Stream reader process.
 
-The planner reads ahead: it looks at every message before a batch has it, so the schemas of the batch are known and
-written to the history before its rows are prepared. A batch takes from each partition what fits the schemas that are
-known; when nothing fits, the schemas are changed first, and the batch begins with that change. So a message that needs
-another schema holds up its own partition only, and no other one notices.
+The planner reads every message before a batch gets it, so the schemas of the batch are known and written to the history
+before its rows are prepared. A batch takes from each partition the messages that fit the known schemas. When none fits,
+the schemas are changed first, and the batch begins with that change. So a message that needs another schema only holds
+up its own partition.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from connectors.kafka.source_options import KafkaSourceOptions
 
 _AT_ONCE = 5_000
 _LOOK_BYTES = 16 << 20
-"""How many bytes of messages are looked at for what a table's schema needs, when nothing fits without."""
+"""The bytes of messages that are examined for what a table's schema needs, when none fits the known one."""
 _DRAIN_S = 0.5
-"""How long one batch is gathered for at most, once its first message is there."""
+"""For how many seconds at most a batch is gathered after its first message."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Fit:
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch in the making: where it ends in each partition so far, and partitions held up by the schemas."""
+    """A batch being made: where it ends in each partition so far, and the partitions held up by schemas."""
 
     known: HistoryState
     ends: dict[str, int] = field(default_factory=dict)
@@ -59,13 +59,13 @@ class _Batch:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing fits that was looked at."""
+        """Whether no examined message fits."""
         return bool(self.held) and not self.ends
 
     def needs(self) -> list[Entry]:
-        """The needs of the first messages of held partitions; of one table those of the first message.
+        """The entries that the first messages of held partitions need; for each table, those of the first message.
 
-        A statement comes alone: what the others need is found out with what it leaves.
+        A statement comes alone, because the needs of the others depend on its result.
         """
         found: dict[str, Entry] = {}
         for fit in self.held.values():
@@ -77,10 +77,10 @@ class _Batch:
 
 
 class TopicPlanner:
-    """One per run. Not for use by two threads, but for `stopped` and `lag`.
+    """The planner of a run. Not thread safe, except for `stop` and `lag`.
 
     Args:
-        notices: what the user is told once is added to it.
+        notices: takes the messages that are logged only once.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class TopicPlanner:
         self._order = ReadOrder(self._formats, self._partitions.ends_of)
         self._at: KafkaOffset | None = None
         self._base = KafkaOffset()
-        """`_at` without topics whose log is another one by now."""
+        """`_at` without the topics that have another log by now."""
         self._noticed: dict[str, int] = {}
         self._making: _Batch | None = None
         self.full = False
-        """Whether the last batch ended where its limits are, so that more is there."""
+        """Whether the last batch reached its limits, so that there is more to read."""
         self.stopped = False
 
     @property
@@ -112,16 +112,16 @@ class TopicPlanner:
         return self._partitions.parts
 
     def bound(self) -> None:
-        """From now on nothing counts that comes after what there is now."""
+        """From now on, ignore messages that come after the present ends."""
         self._partitions.bound()
         self._order.idle_s = 0.0
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
-        """The end of the next batch, `start` when there is nothing. Raises SourceError."""
+        """The end of the next batch; `start` when there is nothing. Raises SourceError."""
         self._begin(start)
         while True:
             end = self._plan_batch(start, limits, wait_s)
-            # A bounded run ends with `start`: not while partitions are put behind others.
+            # Returning `start` would end a bounded run, which must not happen while partitions wait for others.
             partitions = self._partitions
             done = partitions.all_read(0) and not partitions.behind
             if end != start or partitions.ends is None or self.stopped or done:
@@ -129,9 +129,9 @@ class TopicPlanner:
                 return end
 
     def plan_ahead(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
-        """The end of the batch after the last one, which ends at `start`, before it is asked for.
+        """The end of the batch after the last one, which ended at `start`, before it is asked for.
 
-        Nothing is written: `start` where the history would need another entry; what was read is there for `next` then.
+        Writes nothing: returns `start` when the history would need a further entry; `next` then uses what was read.
         """
         end = self._plan_batch(start, limits, wait_s, writes=False)
         self._partitions.release_memory()
@@ -143,13 +143,13 @@ class TopicPlanner:
         return self._partitions.looks
 
     def _begin(self, start: KafkaOffset) -> None:
-        """Read on where the last batch ended; anywhere else, such as at the start of a run, is gone to."""
+        """Continue where the last batch ended; go to `start` if that is elsewhere, as at the start of a run."""
         if self._at != start:
             changed = self._partitions.changed_topics(start.ids)
             self._go_to(start, {**changed, **self._partitions.cut_partitions(start.without(changed))})
 
     def _go_to(self, start: KafkaOffset, changed: Mapping[str, str]) -> None:
-        """Read from `start` on. `changed` are topics and partitions that have another log by now."""
+        """Read from `start` on. `changed` has the topics and partitions that have another log by now."""
         self._history.truncate(start.schemas)
         self._base, self._at = self._partitions.begin(start, changed), start
         self._noticed = {name: at for name, at in self._noticed.items() if name in self._base.partitions}
@@ -180,9 +180,9 @@ class TopicPlanner:
             return start
         ids = self._partitions.known_ids(found.at)
         changed = changed or self._partitions.changed_topics(ids)
-        if changed:  # while it was read: nothing that was read counts, as it may be of either topic
+        if changed:  # while it was being read, so the messages may be of either topic and do not count
             if not writes:
-                self._at = None  # `next` starts over
+                self._at = None  # makes `next` start over
                 return start
             self._go_to(start, changed)
             return self._plan_batch(start, limits, wait_s)
@@ -194,7 +194,7 @@ class TopicPlanner:
         return self._at
 
     def _find_partitions(self, start: KafkaOffset) -> FoundPartitions:
-        """New partitions, which are in the history then."""
+        """Find new partitions, and add them to the history."""
         changed = self._partitions.changed_topics(self._base.ids)
         if changed:
             self._go_to(start, changed)
@@ -205,13 +205,13 @@ class TopicPlanner:
         return found
 
     def _fitting(self, count: int) -> _Batch:
-        """The waiting messages that fit the first `count` entries of the history."""
+        """A batch of the waiting messages that fit the first `count` entries of the history."""
         batch = self._making = _Batch(self._history.at(count))
         self._plan_fitting(batch)
         return batch
 
     def _resolve(self, batch: _Batch) -> _Batch:
-        """The batch; one that begins with what the first messages need, when nothing fits without."""
+        """The batch; when nothing fits, one that begins with the entries that the first messages need."""
         needs = [] if batch.ends else batch.needs()
         if not needs:
             return batch
@@ -229,10 +229,10 @@ class TopicPlanner:
         return found
 
     def _gather(self, batch: _Batch, limits: Limits | None, wait_s: float) -> None:
-        """Read and plan until the limits are reached, or nothing more is there."""
+        """Read and plan until the limits are reached, or there is nothing more."""
         rows = limits.max_rows if limits is not None else 1 << 62
         room = limits.max_bytes if limits is not None else 1 << 62
-        # Statements that wait take no room from the rows that they wait for.
+        # Waiting statements must not take the room of the rows for which they wait.
         there = [part for part in self._parts.values() if not self._order.leads(part)]
         size = sum(part.bytes for part in there) + batch.bytes
         read = batch.rows + sum(map(len, there))
@@ -255,11 +255,11 @@ class TopicPlanner:
             wait = 0.02 if read else max(0.0, wait_s - (now - began)) if not bounded else 0.1
 
     def _has_enough(self, read: int) -> bool:
-        """Whether nothing more is fetched for a batch, of which `read` messages are here."""
+        """Whether a batch, of which `read` messages are here, needs no more messages."""
         return self.stopped or bool(self._partitions.recreated) or self._partitions.all_read(read)
 
     def _plan_fitting(self, batch: _Batch) -> None:
-        """Plan what fits of each partition, up to the first message that does not."""
+        """Plan the messages of each partition up to the first that does not fit."""
         if self._order.look(self._parts, batch.known, self._tables.captures):
             self._partitions.stop_waiting()
         for part in self._parts.values():
@@ -295,7 +295,7 @@ class TopicPlanner:
         due = statements.first_due(messages, reading, around)
         if due is not None and due[0] < count:
             count, first = due[0], None
-        # Whether a statement can be carried out is only known when everything before it fits.
+        # Whether a statement can be carried out is only known once everything before it fits.
         self._note_left_out(part, statements.left_out(messages, reading, around, count))
         if count:
             return _Fit(count, [], behind and count == limit)
@@ -314,7 +314,7 @@ class TopicPlanner:
             self._tables.check_database(group)
             refused = self._tables.refusal_of(group, known)
             if refused is not None and self._skips:
-                continue  # the task leaves its messages out
+                continue  # the task will omit its messages
             at = int(group.images.messages[0])
             unfit = at if refused is not None else self._tables.first_unfit(group, known, topic)
             if unfit is not None and unfit < count:
@@ -335,7 +335,7 @@ class TopicPlanner:
         group = statements.up_to_statement(first, reading)
         refused = self._tables.refusal_of(group, known)
         if refused is not None and self._skips:
-            group = first  # the task leaves messages out of which no row can be one of this table
+            group = first  # the task will omit messages whose rows cannot be rows of this table
         elif refused is not None:
             text = f"{group.table}: {refused.message}"
             raise SchemaUnknown(text, where=messages.where(int(first.images.messages[0])), hint=refused.hint)
@@ -345,9 +345,9 @@ class TopicPlanner:
         return known.entry(group.table, schema, topic)
 
     def lag(self, *, last: bool = False) -> int:
-        """Bytes that were not planned yet, roughly: messages times what one has had so far.
+        """The approximate bytes that are not planned yet: messages times their average size.
 
-        `last`: also those of the last batch, or of the one in the making.
+        `last`: include those of the last batch, or of the one being made.
         """
         return self._partitions.lag(self._making.rows if last and self._making is not None else 0)
 

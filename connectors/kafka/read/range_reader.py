@@ -1,4 +1,4 @@
-"""Messages of a range of offsets, as the broker gives them. Executor."""
+"""Read the messages in a range of offsets from the broker. Runs in executors."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from connectors.kafka.source_options import KafkaSourceOptions
 
 _AT_ONCE = 5_000
 _MOST_BYTES = 32 << 20
-"""Messages and bytes that are decoded at once, about."""
+"""The approximate numbers of messages and bytes that are decoded at once."""
 _WAIT_S = 0.5
 _LOOK_BACK = 8
-"""How far before a range the message before it is looked for: markers of transactions have offsets, too."""
+"""How many offsets before a range its previous message is looked for: markers of transactions have offsets too."""
 
 
 class RangeReader:
-    """Reads ranges of partitions. `count` is told of messages that are lost and may be."""
+    """Reads ranges of partitions. `count` counts lost messages, if the options allow them."""
 
     def __init__(
         self, cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str, count: Count
     ) -> None:
         self._cluster, self._options, self._pipeline, self._count = cluster, options, pipeline, count
-        # The client connects again by itself: nothing is asked during a pause, so pauses are short.
+        # The client reconnects by itself. It is not polled during a pause, so pauses are short.
         self._policy = replace(policy, longest_pause_s=_WAIT_S)
 
         self._reader: Fetcher | None = None
@@ -42,7 +42,7 @@ class RangeReader:
             self._reader = None
 
     def before(self, part: Pending, first: int) -> Messages | None:
-        """The message before an offset; None when there is none near it."""
+        """The message before an offset; None when there is none close to it."""
         before = Pending(part.topic, part.partition, max(0, first - _LOOK_BACK), was_read=True)
         backoff = Backoff(self._policy, f"{self._cluster.where}: reading {part.topic}-{part.partition}")
         reader = records.fetcher(self._cluster, self._pipeline)
@@ -61,7 +61,7 @@ class RangeReader:
         return before.messages().part(len(before) - 1) if before.parts else None
 
     def read(self, part: Pending, last: int) -> Iterator[Messages]:
-        """The messages of a partition from its position on, up to and without offset `last`. Raises SourceError."""
+        """The messages of a partition from its position to before offset `last`. Raises SourceError."""
         reader = self._reader = self._reader or records.fetcher(self._cluster, self._pipeline)
         pending = {(part.topic, part.partition): part}
         records.assign(reader, [part])
@@ -89,7 +89,7 @@ class RangeReader:
         yield from self._read_up_to(part, last)
 
     def _check_end(self, part: Pending, last: int) -> None:
-        """Leave out what was planned after the end of a topic, as one that was recreated has. Raises OffsetLost."""
+        """Omit what was planned beyond the end of a topic, which was perhaps recreated. Raises OffsetLost."""
         if not part.at_end:
             return
         high = self._offset(startup.ends_of, part)
@@ -98,9 +98,9 @@ class RangeReader:
             self._leave_out(part, last, records.lost_offset(ends, part))
 
     def _leave_out(self, part: Pending, last: int, error: OffsetLost) -> None:
-        """Go on without what was planned and is cut off, when the options say so; raises `error` else.
+        """Continue without the planned messages that are missing, if the options say so; else raise `error`.
 
-        The plan of the next batch finds that the log ends before it, and begins with it again.
+        The plan of the next batch finds that the log ends before its begin, and starts with the log's beginning.
         """
         if self._options.on_lost == "fail":
             raise error

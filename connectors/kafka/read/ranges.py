@@ -1,4 +1,4 @@
-"""The ranges of offsets that tasks read. Pure; a range is [number of the partition, topic, partition, from, to]."""
+"""Find the ranges of offsets that tasks read. Pure; a range is [partition's number, topic, partition, from, to]."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from connectors.kafka.read.offset import KafkaOffset, topic_partition
 Range = list[Any]
 
 _FEWEST = 10_000
-"""Messages that are worth a task of their own."""
+"""The least messages that are worth a task of their own."""
 
 
 def ranges_of(begin: KafkaOffset, stop: KafkaOffset, numbers: Mapping[str, int]) -> list[Range]:
-    """The ranges between two offsets, by the numbers of the partitions."""
+    """The ranges between two offsets, in the order of the partitions' numbers."""
     found = []
     for name in sorted(stop.partitions, key=numbers.__getitem__):
-        # A partition of a topic that was recreated has its name in both offsets, and begins where its new log does.
+        # A partition of a recreated topic has the same name in both offsets, but begins where its new log begins.
         first, last = stop.begins.get(name, begin.partitions.get(name, 0)), stop.partitions[name]
         if last > first:
             found.append([numbers[name], *topic_partition(name), first, last])
@@ -25,7 +25,7 @@ def ranges_of(begin: KafkaOffset, stop: KafkaOffset, numbers: Mapping[str, int])
 
 
 def split_up(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
-    """At most `parallelism` parts with about as many messages each, in order; a range may be cut."""
+    """Split the ranges, in order, into at most `parallelism` parts of similar size; a range may be divided."""
     total = sum(last - first for *_, first, last in ranges)
     parts = min(parallelism, max(1, total // _FEWEST)) if total else 0
     size = -(-total // parts) if parts else 0
@@ -44,5 +44,5 @@ def split_up(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
 
 
 def ids_of(ranges: Sequence[Range], ids: Mapping[str, str]) -> dict[str, str]:
-    """The ids of the logs of ranges, by topic."""
+    """By topic, the ids of the logs of the ranges."""
     return {topic: ids[topic] for _, topic, *_ in ranges if topic in ids}

@@ -1,4 +1,4 @@
-"""Reads ranges of offsets and makes change blocks of them. Executor."""
+"""Read ranges of offsets and decode them to change blocks. Runs in executors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from connectors.kafka.source_options import KafkaSourceOptions
 
 
 class TopicReader:
-    """Reads for one split. Ranges come one after the other, while the consumer fetches them all."""
+    """Reads one split. Ranges are decoded one after the other, while the consumer fetches all of them."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TopicReader:
         self._decoder = MessageDecoder(cluster, policy, options, known, count)
 
     def blocks(self, ranges: Sequence[Range], ids: Mapping[str, str]) -> Iterator[ChangeBlock]:
-        """The changes of the ranges in their order. `ids` identify the topics' logs. Raises SourceError."""
+        """The changes in the ranges, in order. `ids` identify the topics' logs. Raises SourceError."""
         gone = self._recreated_topics(ranges, ids)
         try:
             for number, topic, partition, first, last in ranges:
@@ -55,14 +55,16 @@ class TopicReader:
         self._check_same(ids, gone)
 
     def _check_same(self, ids: Mapping[str, str], gone: Collection[str]) -> None:
-        """Raise SourceUnavailable for a topic that was recreated since the begin: the next try leaves it out, or ends
-        as the options say."""
+        """Raise SourceUnavailable for a topic that was recreated since the begin.
+
+        The next try omits the topic, or ends the run, as the options say.
+        """
         recreated = self._topics.changed_topics({topic: id_ for topic, id_ in ids.items() if topic not in gone})
         if recreated:
             raise SourceUnavailable("the topic was recreated while it was read", where=f"topic {min(recreated)}")
 
     def _recreated_topics(self, ranges: Sequence[Range], ids: Mapping[str, str]) -> Collection[str]:
-        """The topics that are not those whose messages were planned. Raises PositionLost, when the options say so."""
+        """The topics recreated since their messages were planned. Raises PositionLost if the options say so."""
         gone = self._topics.changed_topics(ids)
         if gone and self._options.on_lost == "fail":
             raise lost(gone)
@@ -72,9 +74,9 @@ class TopicReader:
         return gone.keys()
 
     def _without_counted(self, part: Pending, messages: Messages, last: Messages | None) -> Messages:
-        """The messages without a tombstone at their begin whose delete is the message before: `last`, or in the topic.
+        """The messages without a tombstone at the begin, if its delete is the message before (`last`, or in the topic).
 
-        So a delete counts once, wherever ranges and answers of the broker are cut.
+        So a delete counts only once, wherever ranges and answers of the broker are divided.
         """
         if messages.values.present[0] or not messages.keys.present[0]:
             return messages
@@ -87,7 +89,7 @@ class TopicReader:
         return messages.part(1) if counted else messages
 
     def _messages(self, part: Pending, last: int) -> Iterator[Messages]:
-        """The messages of a partition from its position on, up to and without offset `last`."""
+        """The messages of a partition from its position to before offset `last`."""
         before: Messages | None = None
         for messages in self._ranges.read(part, last):
             left = self._without_counted(part, messages, before)

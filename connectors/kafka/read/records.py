@@ -1,4 +1,4 @@
-"""Messages from a fetcher: sorted by partition, failures explained."""
+"""Sort the messages of a fetcher by partition, and explain failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOST_HINT = (
 
 
 class OffsetLost(PositionLost):
-    """The offset to read next is not there; `name` is the partition."""
+    """Raised when the next offset to read does not exist; `name` is the partition."""
 
     def __init__(self, message: str, *, where: str = "", hint: str = "", name: str = "") -> None:
         super().__init__(message, where=where, hint=hint)
@@ -34,17 +34,17 @@ class OffsetLost(PositionLost):
 
 
 def lost_offset(what: str, part: Pending) -> OffsetLost:
-    """The error about a partition whose next offset is not there, which `what` says of it."""
+    """The error about a partition whose next offset does not exist; `what` describes that."""
     return OffsetLost(what, where=f"{part.topic}-{part.partition}", hint=_LOST_HINT, name=part.name)
 
 
 def asker(cluster: KafkaCluster, pipeline: str) -> Consumer:
-    """A consumer to ask for offsets with; it reads nothing."""
+    """A consumer only for asking for offsets."""
     return cluster.consumer(**_settings(cluster, pipeline))
 
 
 def fetcher(cluster: KafkaCluster, pipeline: str) -> Fetcher:
-    """A client to read with."""
+    """A client for reading."""
     return cluster.fetcher(**_settings(cluster, pipeline))
 
 
@@ -54,7 +54,7 @@ def _settings(cluster: KafkaCluster, pipeline: str) -> dict[str, Any]:
         "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
         "fetch_wait_max_ms": 100, "fetch_error_backoff_ms": 50, "fetch_queue_backoff_ms": _FULL_MS,
         "queued_max_messages_kbytes": 4 << 10, "fetch_max_bytes": 1_000_000, "fetch_message_max_bytes": 256 << 10,
-        "message_max_bytes": _LEAST_BYTES,  # a producer's, but `fetch.max.bytes` must not be less
+        "message_max_bytes": _LEAST_BYTES,  # a setting of producers, but `fetch.max.bytes` must not be less
     }  # fmt: skip
     given = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}
     return {"isolation_level": "read_committed", **own, **given}
@@ -64,21 +64,21 @@ _OURS = frozenset({
     "isolation.level", "group.id", "fetch.wait.max.ms", "queued.max.messages.kbytes", "fetch.queue.backoff.ms",
     "fetch.max.bytes", "fetch.message.max.bytes",
 })  # fmt: skip
-"""Settings of the pipeline file that stand before ours.
+"""Our defaults that the pipeline file may override.
 
-What is fetched is asked for while the queue is not full, and it is counted in compressed bytes: 1 MB a partition, as
-by default, are 10 MB and more a partition, in each client.
+The client fetches while its queue is not full, and counts compressed bytes: the default of 1 MB per partition can be
+10 MB and more per partition, in each client.
 """
 _LEAST_BYTES = 1000
-"""The least that the library takes as `message.max.bytes`, and so as `fetch.max.bytes`."""
+"""The least value that the library accepts as `message.max.bytes`, and therefore as `fetch.max.bytes`."""
 _FULL_MS = 5
-"""How long the client fetches nothing once its queue is full. Its default is a second, while the queue is empty again
-after a few milliseconds: reading then stands still most of the time."""
+"""For how many milliseconds the client pauses fetching once its queue is full. The default is a second, but the queue
+is empty again after a few milliseconds, so reading would stand still most of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why a partition cannot be read now, and since when, in monotonic seconds."""
+    """The reason why a partition cannot be read now, and since when, in monotonic seconds."""
 
     error: CdcError
     since_s: float
@@ -86,13 +86,13 @@ class Failed:
 
 @dataclass(slots=True)
 class Pending:
-    """Messages of one partition that were read and not planned yet, and where reading goes on.
+    """The messages of one partition that were read but not planned yet, and the position where reading continues.
 
     Attributes:
-        at_end: nothing came after `position` when it was last asked for.
-        bytes: what the values of the messages have.
+        at_end: whether there was nothing after `position` when it was last asked for.
+        bytes: the bytes of the messages' values.
         was_read: whether an answer has come for it, in this process or in the one that planned its messages.
-        failed: why it cannot be read now, though that may pass.
+        failed: the reason, perhaps a temporary one, why it cannot be read now.
     """
 
     topic: str
@@ -106,14 +106,14 @@ class Pending:
 
     @property
     def name(self) -> str:
-        """The name in offsets."""
+        """The partition's name in offsets."""
         return partition_name(self.topic, self.partition)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
     def add(self, messages: Messages) -> int:
-        """More of them came; how many bytes."""
+        """Add messages, and return their bytes."""
         size = messages.size
         self.parts.append(messages)
         self.position = messages.place(-1) + 1
@@ -123,15 +123,15 @@ class Pending:
         return size
 
     def note_answer(self) -> None:
-        """An answer has come that is no failure."""
+        """Note that an answer has come that is no failure."""
         self.was_read, self.failed = True, None
 
     def fail(self, error: CdcError) -> None:
-        """Note that it cannot be read, which may pass."""
+        """Note that the partition cannot be read, perhaps temporarily."""
         self.failed = Failed(error, self.failed.since_s if self.failed is not None else time.monotonic())
 
     def messages(self, most: int | None = None) -> Messages:
-        """All of them, or the first ones that have about `most` bytes; there has to be one."""
+        """All messages, or the first ones with about `most` bytes; there has to be at least one."""
         self.parts = [Messages.concat(self.parts)]
         found = self.parts[0]
         if most is None or self.bytes <= most:
@@ -140,19 +140,19 @@ class Pending:
         return found.part(0, max(1, int(np.searchsorted(sizes, most))))
 
     def drop(self, count: int) -> int:
-        """The first `count` messages are planned; how many bytes they have."""
+        """Remove the first `count` messages, because they are planned; return their bytes."""
         left = self.messages().part(count)
         self.parts = [left] if len(left) else []
         before, self.bytes = self.bytes, left.size
         return before - self.bytes
 
     def forget(self) -> None:
-        """Drop the messages that are there and not planned: they are read again."""
+        """Drop the messages that are not planned yet; they will be read again."""
         self.position = self.messages().place(0)
         self.parts, self.bytes, self.at_end = [], 0, False
 
     def drop_from(self, end: int) -> None:
-        """Leave out what comes at or after an offset."""
+        """Drop the messages from an offset on."""
         while self.parts and self.parts[-1].place(-1) >= end:
             last = self.parts.pop()
             left = last.part(0, int(np.searchsorted(last.offsets, end)))
@@ -162,7 +162,7 @@ class Pending:
 
 
 def collect(cluster: KafkaCluster, found: Fetched, pending: Mapping[tuple[str, int], Pending]) -> int:
-    """Sort what a fetcher gave into partitions; how many bytes came. Raises the source's errors."""
+    """Sort fetched messages into partitions, and return their bytes. Raises the source's errors."""
     size = 0
     for messages in found.messages:
         part = pending.get((messages.topic, messages.partition))
@@ -175,10 +175,10 @@ def collect(cluster: KafkaCluster, found: Fetched, pending: Mapping[tuple[str, i
 def _take_failure(cluster: KafkaCluster, failure: Failure, part: Pending | None) -> None:
     code = failure.error.code()
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return  # the client asks for a group's coordinator, which nothing here needs
+        return  # about the coordinator of a group, which is not needed here
     if code == KafkaError._PARTITION_EOF:
         if part is not None:
-            # What came before and what comes after arrive in their order, but may be one answer of the client.
+            # Messages before and after the gap come in order, but perhaps in one answer of the client.
             part.at_end = part.position <= failure.offset
             part.position = max(part.position, failure.offset)
             part.note_answer()
@@ -187,7 +187,7 @@ def _take_failure(cluster: KafkaCluster, failure: Failure, part: Pending | None)
         raise lost_offset(f"the messages from offset {part.position} on are gone", part)
     where = f"topic {failure.topic}" if failure.topic else cluster.where
     error = cluster.error(failure.error, "reading", where=where, need="READ and DESCRIBE")
-    # A right that was there a moment ago may be there again: brokers that start, or take over, learn of it late.
+    # A missing right may only be missing for a moment: brokers that start, or take over, learn of rights late.
     may_pass = error.retryable or (code == KafkaError.TOPIC_AUTHORIZATION_FAILED and part is not None and part.was_read)
     if not may_pass:
         raise error

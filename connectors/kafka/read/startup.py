@@ -1,4 +1,4 @@
-"""Topics and partitions there are, and where a new pipeline starts in each. Stream reader and driver."""
+"""Find the topics and partitions, and where a new pipeline starts in each. Stream reader and driver."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from connectors.kafka.read.topic_ids import TopicIds
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _STARTING_S = 3.0
-"""How long a cluster that has no topic at all is asked again: so it looks while its only broker starts."""
+"""For how many seconds a cluster without any topic is asked again: its only broker may be starting."""
 
 
 def start_of(
     cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
 ) -> tuple[list[str], KafkaOffset]:
-    """The partitions of a pipeline that begins, and where `scan.startup.mode` says in each. Raises SourceError."""
+    """The partitions of a new pipeline, and the offset that `scan.startup.mode` gives in each. Raises SourceError."""
     names = first_partitions(cluster, policy, options)
     with closing(records.asker(cluster, pipeline)) as consumer:
         offsets = start_offsets(cluster, policy, consumer, options, names)
@@ -37,7 +37,7 @@ def find_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSo
 
 
 def first_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
-    """The partitions of a pipeline that begins. Raises SourceError for a `topic-pattern` that matches nothing, too."""
+    """The partitions of a new pipeline. Raises SourceError, also for a `topic-pattern` that matches nothing."""
     there = _await_partitions(cluster, policy)
     found = _partitions(there, options)
     if options.topic_pattern is not None and not found:
@@ -76,14 +76,14 @@ def _partitions(there: Mapping[str, int], options: KafkaSourceOptions) -> list[s
 
 
 def ends_of(cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
-    """The offset after the last message of each partition, as of now."""
+    """The present offset after the last message of each partition."""
     return {name: high for name, (_, high) in _watermarks(cluster, policy, consumer, names).items()}
 
 
 def beginnings_of(
     cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]
 ) -> dict[str, int]:
-    """The offset of the first message that is there, of each partition."""
+    """The offset of the first existing message of each partition."""
     return {name: low for name, (low, _) in _watermarks(cluster, policy, consumer, names).items()}
 
 
@@ -99,7 +99,7 @@ def _watermarks(
 def start_offsets(
     cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, options: KafkaSourceOptions, names: list[str]
 ) -> dict[str, int]:
-    """Where `scan.startup.mode` says to start, by partition. Raises SourceError."""
+    """By partition, the offset where `scan.startup.mode` says to start. Raises SourceError."""
     mode = options.startup_mode
     if mode == "latest-offset":
         return ends_of(cluster, policy, consumer, names)

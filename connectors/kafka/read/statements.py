@@ -1,9 +1,9 @@
-"""Which statements among the messages are carried out, in order with the rows, and what is said of the others. Pure.
+"""Decide which statements among the messages are carried out, in order with the rows, and report the others. Pure.
 
-A statement is in order with the rows of its table when all of them come through one partition: its topic has no other
-one, and no other topic has the table; or by its place in the server's log (`connectors.kafka.read.ordered`). It is
-carried out by entries of the history, and the batch that has them begins with the statement's message in that
-partition: what a batch changes in schemas comes before its rows.
+A statement is in order with the rows of its table when all of them come through one partition (its topic has no other
+partition, and no other topic has the table), or by its position in the server's log (`connectors.kafka.read.ordered`).
+It is carried out by entries of the history. The batch with those entries begins with the statement's message in that
+partition, because a batch changes schemas before its rows.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LEAVES_BEHIND = re.compile(
     r"alter\s.*\badd\b.*\b(default|not\s+null|auto_increment|generated|serial)\b)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Statements that leave the sink with rows, names or columns that the source has no more, or with NULL for values."""
+"""Statements that, if ignored, leave rows, names or columns in the sink that the source lacks, or NULL for values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The surroundings of a statement: the knowledge before it, the wanted tables, and all partitions."""
+    """The context of a statement: the history before it, the wanted tables, and all partitions."""
 
     known: HistoryState
     tables: TopicTables
@@ -39,14 +39,14 @@ class Around:
     parts: Parts
 
     def partitions(self, topic: str) -> int:
-        """How many a topic has."""
+        """The number of partitions of a topic."""
         return sum(topic == name for name, _ in self.parts)
 
 
 def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int, list[Entry]] | None:
-    """The first statement that is to be carried out and is not yet: the number of its message, and the entries.
+    """The first statement still to be carried out: the number of its message, and the entries.
 
-    Without entries it has to wait for rows of other partitions.
+    Without entries, it has to wait for rows of other partitions.
     """
     for statement in reading.statements:
         place = place_of(messages, statement)
@@ -65,7 +65,7 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
 
 
 def left_out(messages: Messages, reading: Reading, around: Around, count: int) -> Iterator[tuple[int, str]]:
-    """About those of the first `count` messages that should change the sink and do not: offsets, and sentences."""
+    """Report which of the first `count` messages should change the sink but do not: their offsets, and sentences."""
     for statement in reading.statements:
         place = place_of(messages, statement)
         if statement.message >= count or not concerns(statement, around.tables):
@@ -79,7 +79,7 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
 
 
 def up_to_statement(group: TableGroup, reading: Reading) -> TableGroup:
-    """The group without what stands after a statement about its table, whose columns may be others before it."""
+    """The group up to the first statement about its table, since columns may differ before and after that."""
     stops = [
         item.message for item in reading.statements if may_do_something(item) and group.table in tables_of(item.changes)
     ]
@@ -88,12 +88,12 @@ def up_to_statement(group: TableGroup, reading: Reading) -> TableGroup:
 
 
 def is_left_out(statement: DdlMessage, carried: bool) -> bool:
-    """Whether a statement counts as one that was not carried out, or not in all that it does."""
+    """Whether a statement counts as one that was not, or not completely, carried out."""
     return not carried or any(isinstance(change, AlteredColumns) and change.uncertain for change in statement.changes)
 
 
 def not_filled(entries: Sequence[Entry], known: HistoryState) -> Iterator[str]:
-    """About columns that these entries add, where rows that are there have a value in the source and cannot get it."""
+    """Sentences about columns that these entries add, whose existing rows have a value in the source but get NULL."""
     for entry in entries:
         if is_statement(entry) or entry.get("schema") is None:
             continue
@@ -103,7 +103,7 @@ def not_filled(entries: Sequence[Entry], known: HistoryState) -> Iterator[str]:
 
 
 def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry | None:
-    """The entry of a statement that adds columns to a table of which no row was read; None for others."""
+    """The entry of a statement that adds columns to a table of which no row was read; None for other statements."""
     match statement.changes:
         case (AlteredColumns(table) as change,) if change.added and table not in around.known.schemas:
             if not _refusal_reason(messages, statement, around):
@@ -112,7 +112,7 @@ def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry |
 
 
 def _unsure(statement: DdlMessage, known: HistoryState) -> str:
-    """The warning about values of rows that are there and that nothing tells."""
+    """The warning about values of existing rows that cannot be told."""
     there = [known.schemas[table] for table in tables_of(statement.changes) if table in known.schemas]
     match statement.changes:
         case (AlteredColumns() as change, *_) if there:
@@ -135,17 +135,17 @@ def _unsure_values(change: AlteredColumns, key: Sequence[str]) -> Iterator[str]:
 
 
 def place_of(messages: Messages, statement: DdlMessage) -> tuple[str, int]:
-    """The partition's name and the offset of a statement, as the history holds them."""
+    """The partition's name and the offset of a statement, as the history has them."""
     return partition_name(messages.topic, messages.partition), messages.place(statement.message)
 
 
 def concerns(statement: DdlMessage, tables: TopicTables) -> bool:
-    """Whether a table is wanted that the statement is about; one that names no table may be about any."""
+    """Whether the statement is about a wanted table; one that names no table may be about any."""
     return not statement.changes or any(map(tables.captures, tables_of(statement.changes)))
 
 
 def _refusal_reason(messages: Messages, statement: DdlMessage, around: Around) -> str:
-    """Why a statement cannot be carried out; empty when it can, or when it does nothing but what the rows tell."""
+    """Why a statement cannot be carried out; empty when it can be, or when the rows tell everything that it does."""
     changes, known = statement.changes, around.known
     if not changes:
         return "only such are carried out that empty, drop or rename tables, or drop, rename or add columns of one"
@@ -165,7 +165,7 @@ def _refusal_reason(messages: Messages, statement: DdlMessage, around: Around) -
 
 
 def _refused_tables(statement: DdlMessage, known: HistoryState) -> str:
-    """Why tables cannot be emptied, dropped and renamed one after the other."""
+    """Why tables cannot be emptied, dropped and renamed as the statement says; empty when they can."""
     names = set(known.schemas)
     if names.isdisjoint(tables_of(statement.changes)):
         return "no row of the table was read before"
@@ -193,7 +193,7 @@ def _refused_place(messages: Messages, statement: DdlMessage, around: Around) ->
 
 
 def _refused_columns(change: AlteredColumns, known: HistoryState) -> str:
-    """Why columns of a table that is known cannot be dropped, renamed and added."""
+    """Why columns of a known table cannot be dropped, renamed and added; empty when they can."""
     names = known.columns(change.table)
     moves, fills = change.renames(names), change.fills(names)
     gone = (*change.dropped, *(old for old, _ in change.renamed))

@@ -1,4 +1,4 @@
-"""Tables as messages and the pipeline file describe them: which are taken, their keys, and whether rows fit."""
+"""The tables described by messages and the pipeline file: which are read, their keys, and whether rows fit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from connectors.kafka.read.history import HistoryState
 from connectors.kafka.source_options import KafkaSourceOptions
 
 DeclaredKey = Callable[[TableId], tuple[str, ...] | None]
-"""The key columns that the pipeline file gives a table; None when it gives none."""
+"""Gives the key columns that the pipeline file declares for a table; None when it declares none."""
 
 
 class TopicTables:
-    """Pure, but for what it remembers of patterns. Every process makes its own."""
+    """The tables of a pipeline. Pure, except that it caches the matches of patterns; every process makes its own."""
 
     def __init__(self, options: KafkaSourceOptions) -> None:
         self._wanted = options.captures()
@@ -42,8 +42,7 @@ class TopicTables:
         return found
 
     def check_database(self, group: TableGroup) -> None:
-        """Raises UnsupportedChange when rows of two databases would be rows of one table: they have the same schema
-        and name there."""
+        """Raise UnsupportedChange when tables of two databases would become one, because schema and name are equal."""
         if group.database is None:
             return
         known = self._databases.setdefault(group.table, group.database)
@@ -54,18 +53,18 @@ class TopicTables:
             )
 
     def declared_key(self, table: TableId) -> tuple[str, ...] | None:
-        """The key columns that the pipeline file gives a table."""
+        """The key columns that the pipeline file declares for a table."""
         return next((key for pattern, key in self._keys if pattern.matches(table)), None)
 
     def described(self, group: TableGroup, found: Format) -> TableGroup:
-        """The group with the types that the pipeline file gives its columns."""
+        """The group with the types that the pipeline file declares for its columns."""
         types = self._declared(group.table)
         if not types or group.fields is None:
             return group
         return replace(group, fields=tuple(_declared(item, types.get(item.name), found) for item in group.fields))
 
     def refusal_of(self, group: TableGroup, known: HistoryState) -> SchemaUnknown | None:
-        """Why no row of a group can be a row of its table, whatever is changed; None when one may be."""
+        """Why no row of a group can be a row of its table, whatever the schema; None when one may be."""
         schema = known.schemas.get(group.table)
         try:
             if schema is None:
@@ -77,9 +76,9 @@ class TopicTables:
         return None
 
     def first_unfit(self, group: TableGroup, known: HistoryState, topic: str) -> int | None:
-        """The number of the first message whose rows need another schema of the table; None when there is none.
+        """The number of the first message whose rows need another schema of the table; None when none does.
 
-        A topic that is not known to have rows of the table needs to be known as little as one that has other rows.
+        If the history does not know that the topic has rows of the table, the first message needs an entry too.
         """
         schema = known.schemas.get(group.table)
         first = int(group.images.messages[0])
@@ -91,7 +90,7 @@ class TopicTables:
         return int(group.images.messages[np.argmax(needs)]) if needs.any() else None
 
     def judge(self, table: TableId, schema: TableSchema) -> Judge:
-        """Says why rows of messages that do not describe their columns cannot be rows of a table."""
+        """A function that tells why rows of messages without a description cannot be rows of a table."""
         declared = self._declared(table)
         return lambda columns, images: infer.judge(columns, images, schema, declared).hopeless
 
@@ -116,7 +115,7 @@ class TopicTables:
         return merge_fields(group.table, schema, fields, key_of(group, self.declared_key))
 
     def unread_keys(self, group: TableGroup, messages: Messages) -> list[str]:
-        """A notice, once, of a table without a key whose first message has one that names no columns."""
+        """A notice, only once, about a table without a key whose first message has a key that names no columns."""
         first = int(group.images.messages[0])
         if group.table in self._unkeyed or group.key is not None or not messages.key(first):
             return []
@@ -131,7 +130,7 @@ class TopicTables:
 
 
 def _declared(field: Field, declared: DataType | None, found: Format) -> Field:
-    """The field with what the pipeline file makes of it: the message says how its values are written."""
+    """The field with its declared type; the message still tells how its values are written."""
     if declared is None:
         return field
     if field.type.kind in BLOBS and declared.kind in BLOBS:
@@ -142,7 +141,7 @@ def _declared(field: Field, declared: DataType | None, found: Format) -> Field:
 
 
 def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:
-    """Whether rows with these fields can be rows of the table as it is."""
+    """Whether rows with these fields fit the table's present schema."""
     columns = {column.name: column.type for column in schema.columns}
     return all(
         item.name in columns and (not item.typed or widened(columns[item.name], item.column_type) == columns[item.name])
@@ -153,12 +152,12 @@ def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:
 def merge_fields(
     table: TableId, schema: TableSchema | None, fields: tuple[Field, ...], key: tuple[str, ...] | None
 ) -> TableSchema:
-    """The table's schema with what these fields need besides; `key` is that of the messages or the declared one.
+    """The table's schema, extended for these fields; `key` is that of the messages, or the declared one.
 
-    Columns are never taken away and never become narrower because of a message: another partition, or an older
-    message, may still have them. Columns outside the key take NULL, as a message of another age may lack them.
+    Messages never remove or narrow columns, because another partition, or an older message, may still need them.
+    Columns outside the key are nullable, because older or newer messages may lack them.
 
-    Raises SchemaUnknown when the key is another than the table has.
+    Raises SchemaUnknown when the key differs from the table's.
     """
     if schema is None:
         return _new(table, fields, key or ())
@@ -179,7 +178,7 @@ def merge_fields(
 
 
 def check_key(table: TableId, schema: TableSchema, key: tuple[str, ...] | None) -> None:
-    """Raises SchemaUnknown when messages have other key columns than their table; None is what they do not tell."""
+    """Raise SchemaUnknown when messages have other key columns than their table; None when they do not tell."""
     if key is not None and key != schema.primary_key:
         raise SchemaUnknown(
             f"the key columns of the messages are ({', '.join(key)}), the table's are "
@@ -203,6 +202,6 @@ def _new(table: TableId, fields: tuple[Field, ...], key: tuple[str, ...]) -> Tab
 
 
 def key_of(group: TableGroup, declared: DeclaredKey) -> tuple[str, ...] | None:
-    """The key columns of a group: declared, else as its messages tell; None when neither does."""
+    """The key columns of a group: the declared ones, or else those of its messages; None when there are neither."""
     own = declared(group.table)
     return group.key if own is None else own

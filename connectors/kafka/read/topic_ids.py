@@ -1,7 +1,7 @@
-"""The identity of a topic's log: the id that Kafka gives it when it is created (KIP-516, brokers since 2.8).
+"""The ids of topics, which identify their logs: Kafka gives one to each new topic (KIP-516, brokers since 2.8).
 
-A topic that is deleted and recreated has another id. Offsets of the old one say nothing about the new one, even where
-it has as many messages.
+A topic that is deleted and recreated has another id. Offsets of the old topic are meaningless for the new one, even if
+that has as many messages.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from connectors.kafka.client import KafkaCluster
 
 
 class TopicIds:
-    """Asks for the ids of topics over one connection. One per planner and per task."""
+    """Asks for the ids of topics over one connection. One object per planner and per task."""
 
     def __init__(self, cluster: KafkaCluster, policy: RetryPolicy) -> None:
         self._cluster, self._policy = cluster, policy
         self._admin: AdminClient | None = None
 
     def fetch(self, topics: Collection[str]) -> dict[str, str]:
-        """Ids by topic: empty where the broker has none, without topics that are not there. Raises SourceError."""
+        """The ids of the existing topics; empty for brokers without ids. Raises SourceError."""
         if not topics:
             return {}
         if self._admin is None:
@@ -34,9 +34,9 @@ class TopicIds:
         )
 
     def changed_topics(self, ids: Mapping[str, str]) -> dict[str, str]:
-        """The topics that have other ids now, in words. Raises SourceError.
+        """The topics that have other ids now, with a description of what happened. Raises SourceError.
 
-        A topic that is missing is waited for, as the policy has it: a broker that starts does not know it yet.
+        Waits for missing topics as the policy says, because a broker that is starting does not know them yet.
         """
         backoff = Backoff(self._policy, self._cluster.where)
         found = self.fetch(ids.keys())
@@ -50,7 +50,7 @@ class TopicIds:
 
 
 def lost(changed: Mapping[str, str]) -> PositionLost:
-    """The error about topics whose log is gone."""
+    """The error about topics whose log no longer exists."""
     topic, what = min(changed.items())
     return PositionLost(
         f"the topic {what}, and its messages may not all have been read",

@@ -1,8 +1,8 @@
-"""Columns that are BIGINT UNSIGNED in the source, and whose messages hold signed numbers. Stream reader.
+"""Warn of columns that are BIGINT UNSIGNED in the source but signed numbers in the messages. Stream reader.
 
-Debezium writes them so by default (`bigint.unsigned.handling.mode: long`): a value from 2^63 on is a negative number.
-Where the message's own schema says that the column is unsigned it is put right. A message without a schema does not;
-the schema changes of the connector do, in a topic that has no order with the rows, so the user is told.
+By default (`bigint.unsigned.handling.mode: long`), Debezium writes values from 2^63 on as negative numbers. If the
+message's own schema says that the column is unsigned, the values are corrected. For messages without a schema, only the
+connector's schema changes tell it, in a topic without an order relative to the rows, so the user is warned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connectors.kafka.read.history import HistoryState
 
 
 class UnsignedColumns:
-    """Tells once of each such column of a wanted table, when rows of the table are read. `notices` gets the sentences.
+    """Warns once of each such column of a wanted table when its rows are read. `notices` takes the warnings.
 
     Args:
         wanted: whether a table is taken.
@@ -26,14 +26,14 @@ class UnsignedColumns:
         self._noticed: set[tuple[TableId, str]] = set()
 
     def add(self, columns: Mapping[TableId, frozenset[str]]) -> None:
-        """Columns that schema changes say to be unsigned."""
+        """Add columns that are unsigned according to schema changes."""
         for table, names in columns.items():
             new = {name for name in names if (table, name) not in self._noticed}
             if new and self._wanted(table):
                 self._waiting.setdefault(table, set()).update(new)
 
     def look(self, known: HistoryState) -> None:
-        """Tell of those whose table is known by now, as one with signed columns."""
+        """Warn of those columns whose table is known by now and has them as signed."""
         for table in [table for table in self._waiting if table in known.schemas]:
             signed = {column.name for column in known.schemas[table].columns if column.type.kind is Kind.BIGINT}
             for name in sorted(self._waiting.pop(table) & signed):

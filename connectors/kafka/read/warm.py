@@ -1,4 +1,4 @@
-"""Loads the kernels by reading messages; compiles them where no cached code fits this machine."""
+"""Load the kernels by reading messages; this compiles them if no cached code fits the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = tuple(
 
 
 def warm_kernels() -> int:
-    """Read and decode; returns the rows seen, two. Executor; a repeat costs nothing."""
+    """Read and decode messages; return the number of rows, which is two. Executor; repeating it costs nothing."""
     warm_fetching()
     messages = Messages.concat([Messages.of("warm", 0, (None,), (_MESSAGE,)) for _ in range(2)])
     written = DebeziumFormat()
@@ -43,6 +43,6 @@ def warm_kernels() -> int:
 
 
 def warm_avro() -> int:
-    """Read one message; how many could not be read, none. Executor; a repeat costs nothing."""
+    """Read one message; return the number of unreadable ones, which is 0. Executor; repeating it costs nothing."""
     made = program('{"type": "record", "name": "warm", "fields": [{"name": "a", "type": ["null", "int"]}]}')
     return len(WrittenTexts(8, 1).add(made, Texts.of([b"\0\0\0\0\1\2\2"]), np.arange(1)))
