@@ -168,7 +168,7 @@ class Database:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             hint = "choose another path, or make the folder"
-            raise SinkError(f"cannot make the folder: {error.strerror}", where=self.path, hint=hint) from error
+            raise SinkError(f"cannot create the folder: {error.strerror}", where=self.path, hint=hint) from error
         return duckdb.connect(self.path, read_only=read_only, config=self._config)
 
     def _locked_error(self, error: duckdb.Error) -> SinkUnavailable:
@@ -198,7 +198,7 @@ def first_line(error: duckdb.Error) -> str:
 
 
 _HINTS = (
-    ("not a valid DuckDB database file", "choose another path; or put the file back that was there before"),
+    ("not a valid DuckDB database file", "choose another path; or restore the original file"),
     ("No space left", "free some space and start again; nothing was lost"),
     ("Out of Memory", "raise memory-limit, or lower max-batch-bytes of the source"),
     ("Read-only file system", "make it writable, or choose another path; nothing was lost"),

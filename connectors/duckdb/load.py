@@ -63,7 +63,7 @@ def load_batch(
         try:
             return _load_once(session, fence, batch, staged, careful=False)
         except duckdb.ConstraintException:
-            log.info("batch %d inserts rows that are there already: loading it key by key", batch)
+            log.info("batch %d inserts rows that already exist: loading it key by key", batch)
             return _load_once(session, fence, batch, staged, careful=True)
     except (duckdb.IOException, duckdb.TransactionException) as error:
         hint = "free some space, or end what else writes to the file"

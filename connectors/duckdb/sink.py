@@ -107,7 +107,7 @@ class DuckDbSink(TableSink[str]):
     def _same_file(self) -> Iterator[DuckDbSession]:
         """Open the file for writing. A deleted file is not recreated: the committed rows would be missing from it."""
         if self._newest >= 0 and not self._database.exists:
-            raise self._another_file("it is not there any more")
+            raise self._another_file("it no longer exists")
         with self._database.open() as session:
             yield session
 
@@ -124,10 +124,9 @@ class DuckDbSink(TableSink[str]):
 
     def _another_file(self, reason: str) -> SinkError:
         return SinkError(
-            f"{reason}, while {self._newest} was committed: it was removed, emptied, or another file took its place "
-            "while the pipeline ran",
+            f"{reason}, while {self._newest} was committed: it was removed, emptied or replaced while the pipeline ran",
             where=self._database.path,
-            hint="put the file back that was there; or remove it and start over with another --state-dir",
+            hint="restore the original file; or remove it and start over with another --state-dir",
         )
 
     @property

@@ -88,7 +88,7 @@ def _settings(info: ServerInfo) -> Iterator[Finding]:
         yield error("server settings", what, _persisting(info, fix))
     if info.log_bin and not info.gtid:
         fix = "SET PERSIST gtid_mode step by step to ON: see the server's manual, Enabling GTID Transactions Online"
-        yield warning("GTIDs", "without them a pipeline cannot go on with a server that takes over", fix)
+        yield warning("GTIDs", "without them a pipeline cannot continue on another server after a failover", fix)
 
 
 def _left_out(connection: MySqlConnection, info: ServerInfo, captures: Callable[[TableId], bool]) -> Iterator[Finding]:
@@ -118,7 +118,7 @@ def _clock(connection: MySqlConnection) -> Finding:
     if abs(apart) <= _SKEW_S:
         return ok("clock", f"{abs(apart):.1f} s apart")
     message = f"the server's clock is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
-    return warning("clock", f"{message}: the lag in seconds is off by that", "set both by NTP")
+    return warning("clock", f"{message}: the lag in seconds is wrong by that much", "synchronize both with NTP")
 
 
 def _log(connection: MySqlConnection, info: ServerInfo, committed: MySqlOffset | None) -> Iterator[Finding]:
@@ -140,7 +140,11 @@ def _log(connection: MySqlConnection, info: ServerInfo, committed: MySqlOffset |
             check_file_position(connection, info, committed.position)
             check_not_reset(connection, info, committed.gtids)
         elif committed.gtids is None:
-            yield error("position", f"the pipeline read another server ({committed.server})", "go back to that one")
+            yield error(
+                "position",
+                f"the pipeline read another server ({committed.server})",
+                "point the pipeline at that server again",
+            )
             return
         else:
             check_gtid_position(connection, info, committed.gtids)

@@ -57,7 +57,7 @@ def _check_gtids(text: str) -> str:
             continue
         return text
     hint = "MySQL's is such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5, MariaDB's 0-1-5"
-    raise OptionError("is no GTID set of MySQL and no GTID position of MariaDB", hint)
+    raise OptionError("is neither a GTID set of MySQL nor a GTID position of MariaDB", hint)
 
 
 _COLUMNS = "use the `projection` of a rule"

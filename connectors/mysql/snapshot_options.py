@@ -59,7 +59,9 @@ _PARTS = re.compile(r"""(?:[^;'"`]|'[^']*'|"[^"]*"|`[^`]*`|['"`])+""")
 def _entry(text: str) -> dict[str, str]:
     table, colon, condition = text.partition(":")
     if not colon:
-        raise OptionError(f"`{text.strip()}` is no table with its filter", "write shop.orders:id > 9;shop.log:id < 5")
+        raise OptionError(
+            f"`{text.strip()}` is not a table with its filter", "write shop.orders:id > 9;shop.log:id < 5"
+        )
     return {"table": table.strip(), "filter": condition.strip()}
 
 

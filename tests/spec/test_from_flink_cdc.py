@@ -142,7 +142,7 @@ def test_filters_are_a_text_as_its_option_has_them() -> None:
     assert source.snapshot_filters == {
         r"shop.ord\.*": 'id > 9 AND city <> "a;b:c"', "shop.x": 'a = "it;" OR `b;` = 5',
     }  # fmt: skip
-    with pytest.raises(SpecError, match=r"`shop\.y` is no table with its filter"):
+    with pytest.raises(SpecError, match=r"`shop\.y` is not a table with its filter"):
         check("p.yaml", FILTERS.replace("FILTERS", "'shop.x:a > 1;shop.y'").encode(), env={})
 
 

@@ -151,7 +151,7 @@ SPECIFIC = "scan.startup.specific-offset"
 @pytest.mark.parametrize("gtids", ["nonsense", "3e11fa47-71ca-11e1-9e33-c80aa9429562:5-1", "0-1", "0-1-x"])
 def test_a_gtid_set_that_is_none(gtids: str) -> None:
     lines = ("scan.startup.mode: specific-offset", f"{SPECIFIC}.gtid-set: {gtids}")
-    assert "gtid-set: is no GTID set" in said(with_source(*lines))
+    assert "gtid-set: is neither a GTID set" in said(with_source(*lines))
 
 
 @pytest.mark.parametrize(

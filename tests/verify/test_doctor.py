@@ -130,7 +130,7 @@ def test_a_server_that_answers_ok_to_every_query_is_no_mysql_server(tmp_path: Pa
         pipeline = ShortPipeline(known, tmp_path, "shop", "pipeline:\n  name: p\n")
         done = CliRunner().invoke(app, [command, str(pipeline.file)])
     told = done.output if command == "doctor" else str(done.exception)
-    assert "does not answer as MySQL or MariaDB does" in told
+    assert "its answer is not that of MySQL or MariaDB" in told
     assert "KeyError" not in told
     assert (done.exit_code if command == "doctor" else getattr(done.exception, "exit_code", 0)) == 3
 

@@ -63,7 +63,7 @@ def test_positions_as_tools_write_them(text: str, wanted: ForeignPosition) -> No
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nothing", "no position of a tool"),
+        ("nothing", "not a position of a known tool"),
         ('{"file":"a.1","pos":4} {"file":"a.2","pos":4}', "several positions: a.1:4, a.2:4"),
         ('{"file":"a.1","pos":4,"snapshot":"INITIAL"}', "still copying"),
         ('{"file":"a.1","pos":"x"}', "lacks a number"),

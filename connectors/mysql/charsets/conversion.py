@@ -83,7 +83,7 @@ def to_utf8(array: pa.Array, charset: str, replaced: Callable[[int], None] | Non
             src, offsets, valid, table.single, table.double, table.triple, table.quad, dst, out, marks
         )
     if row == charset_text.TOO_LONG:
-        raise UnsupportedChange("one block of text exceeds 2 GiB", hint="set source.max-batch-bytes lower")
+        raise UnsupportedChange("one block of text exceeds 2 GiB", hint="lower source.max-batch-bytes")
     if row != charset_text.DONE:
         raise _undefined(array[int(row)].as_py(), name)
     if replaced is not None and marks.any():
@@ -126,7 +126,7 @@ def _parts(array: pa.Array) -> tuple[Any, Any, Any]:
 def _undefined(value: bytes, charset: str) -> UnsupportedChange:
     shown = value[:64].hex() + ("..." if len(value) > 64 else "")
     return UnsupportedChange(
-        f"the bytes 0x{shown} are no text in character set {charset}",
+        f"the bytes 0x{shown} are not text in character set {charset}",
         hint="correct the value in the source, or exclude the table",
     )
 

@@ -53,7 +53,7 @@ class Continuity:
         """Handle the end of a file; the buffer is the first one of the next. Raises PositionLost."""
         if buffer.file_number <= file_number(before):
             raise PositionLost(
-                f"the log goes on in {buffer.file} after {before}: the name of the server's log files was changed "
+                f"the log continues in {buffer.file} after {before}: the name of the server's log files was changed "
                 "(log_bin), and files are put in order by their numbers",
                 where=buffer.where(0),
                 hint=LOST_LOG_HINT,
@@ -74,7 +74,7 @@ class Continuity:
             missing = self._missing_mariadb(buffer, index) if mariadb else self._missing(buffer, index)
             if missing:
                 raise PositionLost(
-                    f"{buffer.file} goes on after the transactions {missing}, which are in no file that the server "
+                    f"{buffer.file} continues after the transactions {missing}, which are in no file that the server "
                     "has: a log file was taken from it, or transactions were counted as done (gtid_purged)",
                     where=buffer.where(index),
                     hint=LOST_LOG_HINT,

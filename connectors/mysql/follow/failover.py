@@ -89,7 +89,7 @@ def find_resume_point(
             f"this server ({info.identity}) logged transactions on {', '.join(sorted(map(str, concerned)))} that the "
             f"pipeline has not read before ones that it has: {', '.join(map(str, mixed[:5]))}",
             where=where,
-            hint="go on with a server that logs in the old order (replica_preserve_commit_order), or start over",
+            hint="continue with a server that logs in the old order (replica_preserve_commit_order), or start over",
         )
     return ResumePoint(position, _with(done, mixed, mariadb=info.mariadb))
 

@@ -227,7 +227,7 @@ class Follower(threading.Thread):
         self._heard_at = self._clock()
         before, self._passed_by = self._passed_by, here if self._ends_elsewhere(here) else LogPosition("")
         if before == self._passed_by == here:
-            raise SourceUnavailable(f"the server's log goes on, but nothing arrives after {here}")
+            raise SourceUnavailable(f"the server's log continues, but nothing arrives after {here}")
 
     def _enqueue(self, segment: Segment) -> None:
         with self._changed:

@@ -78,7 +78,7 @@ def parse_position(text: str) -> ForeignPosition:
     if messages:  # possibly of several topics, but all from one log
         return max(messages, key=_order)
     if not found:
-        raise SourceError("this is no position of a tool that is known", where="cdc import", hint=_HINT)
+        raise SourceError("this is not a position of a known tool", where="cdc import", hint=_HINT)
     if len(found) > 1:
         shown = ", ".join(str(one.at or one.gtids) for one in found[:5])
         raise SourceError(f"there are several positions: {shown}", where="cdc import", hint="give the text of one")

@@ -56,7 +56,7 @@ def import_position(position: str, streams: Streams) -> Imported:
         elif found.at is not None:
             check_file_position(session, info, found.at)
         else:
-            raise SourceError("the server has no GTIDs, and the position no file", where=where_of(session))
+            raise SourceError("the server has no GTIDs, and the position names no file", where=where_of(session))
     if more["specific_offset_gtid_set"] is None and found.at is not None:
         at = align_position(streams.at, found.at)
         more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}

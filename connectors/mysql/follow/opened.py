@@ -79,7 +79,7 @@ def _check_same(connection: MySqlConnection, before: Mapping[str, Any]) -> None:
     where, file = where_of(connection), before["file"]
     if opened_s(connection, file) != before["opened"]:
         raise PositionLost(
-            f"{file} is another file than the one that was read: the server's log was reset",
+            f"{file} is not the file that was read: the server's log was reset",
             where=where,
             hint=LOST_LOG_HINT,
         )

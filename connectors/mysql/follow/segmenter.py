@@ -210,7 +210,7 @@ class Segmenter:
         """Move to the next file. Transactions never span files, so an open one was cut off by a crash of the server."""
         if self._open.tables:
             raise UnsupportedChange(
-                f"{self.file} ends inside a transaction: the server crashed while it wrote it, and undid its rows",
+                f"{self.file} ends inside a transaction: the server crashed while writing it, and rolled its rows back",
                 where=f"{self.file}:{self.position}",
                 hint=f"start over at {buffer.file}",
             )
@@ -280,7 +280,7 @@ class Segmenter:
         """Record which captured tables an XA transaction has rows of; its rows are delivered when it is prepared."""
         body = view.buffer.body(index)
         if len(body) < 13:
-            raise CorruptLog("an XA_PREPARE event is too short to be one", where=view.buffer.where(index))
+            raise CorruptLog("an XA_PREPARE event is too short", where=view.buffer.where(index))
         format_id, gtrid, bqual = (int.from_bytes(body[at : at + 4], "little") for at in (1, 5, 9))
         data = body[13 : 13 + gtrid + bqual]
         one_phase = body[0] != 0

@@ -88,7 +88,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
             return Start(position, gtids, StartingDefinitions(tuple(unchanged.values()), databases, marks), info)
         going_on = backoff.pause("a table was altered while all were looked at")
     raise SourceError(
-        "the captured tables are altered again and again while their definitions are read",
+        "the captured tables keep being altered while their definitions are read",
         where=f"{options.hostname}:{options.port}",
         hint="start when no schema change is running",
     )

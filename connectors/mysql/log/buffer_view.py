@@ -97,5 +97,5 @@ def _events(buffer: ReceiveBuffer, wanted: np.ndarray[tuple[int, ...], np.dtype[
     if len(short):
         index = int(short[0])
         name = events.type_name(int(buffer.type[index]))
-        raise CorruptLog(f"a {name} event is too short to be one", where=buffer.where(index))
+        raise CorruptLog(f"a {name} event is too short", where=buffer.where(index))
     return found

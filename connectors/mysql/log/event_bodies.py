@@ -99,7 +99,7 @@ def heartbeat_position(body: bytes, where: str) -> tuple[str, int]:
     name, position, at = "", 0, 0
     while at < len(body) and body[at] != 0:
         if at + 2 > len(body) or at + 2 + body[at + 1] > len(body):
-            raise CorruptLog("a heartbeat whose lengths do not fit", where=where)
+            raise CorruptLog("a heartbeat with inconsistent lengths", where=where)
         kind, value = body[at], body[at + 2 : at + 2 + body[at + 1]]
         at += 2 + len(value)
         if kind == 1:

@@ -52,7 +52,7 @@ def parse(event: bytes, where: str) -> FormatDescription:
         raise UnsupportedChange(
             f"binary log format version {binlog_version} of server {version!r} is not known",
             where=where,
-            hint="logs of MySQL 5.1 and later and of MariaDB are read",
+            hint="supported are logs of MySQL 5.1 and later and of MariaDB",
         )
     lengths = event[_POST_HEADERS : -events.CHECKSUM_SIZE - 1] if sums else event[_POST_HEADERS:]
     for kind, size in _KNOWN.items():
@@ -61,7 +61,7 @@ def parse(event: bytes, where: str) -> FormatDescription:
                 f"{events.type_name(kind)} events of server {version!r} have {lengths[kind - 1]} bytes of post-header, "
                 f"not {size}",
                 where=where,
-                hint="this server version writes a layout that is not known here",
+                hint="this server version writes an unknown layout",
             )
     algorithm = event[-events.CHECKSUM_SIZE - 1] if sums else _NO_CHECKSUMS
     if algorithm not in (0, 1, 255):

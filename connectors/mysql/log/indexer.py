@@ -30,7 +30,7 @@ _REASONS: Final = {
     framing.BAD_POSITION: "an event whose own position contradicts the place it stands at",
     framing.BAD_SEQUENCE: "a packet out of sequence",
     framing.BAD_GTID: "a GTID event that cannot be read",
-    framing.BAD_QUERY: "a QUERY event whose lengths do not fit",
+    framing.BAD_QUERY: "a QUERY event with inconsistent lengths",
 }
 _HINTS: Final = {
     framing.BAD_POSITION: "a relay log, or a copy that does not begin at the start of the file, cannot be read",
@@ -228,7 +228,7 @@ class Indexer:
             raise UnsupportedChange(
                 "rows are logged in parts, as they are larger than binlog_row_event_fragment_threshold",
                 where=self.where,
-                hint="make it larger on the server, and start over with another --state-dir, which copies the tables",
+                hint="raise it on the server, and start over with another --state-dir, which copies the tables",
             )
         if not flags & events.FLAG_IGNORABLE and kind != events.IGNORABLE:
             raise UnsupportedChange(

@@ -68,7 +68,7 @@ def _read(file: BinaryIO, name: str, start: int, end: int | None, buffer_bytes: 
                 raise CorruptLog(
                     f"the file ends inside an event ({rest} bytes of it are there)",
                     where=indexer.where,
-                    hint="copy the file again, after the server has closed it; or the end asked for is inside an event",
+                    hint="copy the file again, after the server has closed it; or the requested end is inside an event",
                 )
             return
         data, filled = carry(data, indexer.at, filled, buffer_bytes), rest

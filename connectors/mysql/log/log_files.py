@@ -55,7 +55,7 @@ class LogFiles:
 
     def _path(self, name: str) -> Path:
         if name not in self.paths:
-            raise SourceError(f"the file {name} is not there any more", where="source.path", hint="put it back")
+            raise SourceError(f"the file {name} no longer exists", where="source.path", hint="put it back")
         return self.paths[name]
 
 
@@ -80,7 +80,7 @@ def _check_neighbours(path: Path, later: Path) -> None:
         raise SourceError(
             f"two binlog files have the same number: {path} and {later}",
             where="source.path",
-            hint="files of different servers belong to different pipelines",
+            hint="use one pipeline per server",
         )
     if steps > 1:
         raise SourceError(

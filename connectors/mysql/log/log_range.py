@@ -61,7 +61,7 @@ def within(wanted: LogRange, buffer: ReceiveBuffer) -> tuple[ReceiveBuffer, bool
     """Return the part of a buffer in the range, and whether the range ends there. Raises CorruptLog past the end."""
     if buffer.file != wanted.end.file:
         if file_number(buffer.file) > file_number(wanted.end.file):
-            raise CorruptLog(f"the log goes on in {buffer.file} before {wanted.end} came", where=buffer.where(0))
+            raise CorruptLog(f"the log continues in {buffer.file} before {wanted.end} came", where=buffer.where(0))
         return buffer, False
     kept = buffer.until(wanted.end.position)
     if int(buffer.end_position[-1]) < wanted.end.position:

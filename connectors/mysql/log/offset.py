@@ -70,7 +70,7 @@ class MySqlOffset:
             raise StateError(
                 f"an offset of the MySQL source has version {version}, this program reads up to {VERSION}",
                 where=str(fields),
-                hint="go on with the version of the program that wrote it, or start over with an empty state directory",
+                hint="continue with the version that wrote it, or start over with an empty state directory",
             )
         unknown = fields.keys() - _NAMES
         if unknown:

@@ -69,11 +69,11 @@ def parse_query(buffer: ReceiveBuffer, index: int) -> QueryEvent:
     if int(buffer.type[index]) == events.EXECUTE_LOAD_QUERY:
         body = body[:head] + body[head + events.LOAD_FILE_FIELDS :]
     if len(body) < head:
-        raise CorruptLog("a QUERY event whose lengths do not fit", where=buffer.where(index))
+        raise CorruptLog("a QUERY event with inconsistent lengths", where=buffer.where(index))
     names_end = head + int.from_bytes(body[11:13], "little")
     sql_start = names_end + body[8] + 1
     if sql_start > len(body):
-        raise CorruptLog("a QUERY event whose lengths do not fit", where=buffer.where(index))
+        raise CorruptLog("a QUERY event with inconsistent lengths", where=buffer.where(index))
     found = _variables(body[head:names_end])
     collations = found.get(_CHARSET, b"")
     return QueryEvent(

@@ -29,10 +29,10 @@ class ReadFiles:
         for name, before in (self._store.read_json(FILE_NAME, hint="remove the file") or {}).items():
             if name in files and _identity(files[name]) != before:
                 raise PositionLost(
-                    f"{name} is another file than the one of this name that was read: it was opened at another time or "
+                    f"{name} is not the file of this name that was read: it was opened at another time or "
                     "by another server",
                     where=str(files[name]),
-                    hint="put the former files back; or give another --state-dir, and the sink other tables",
+                    hint="restore the former files; or use another --state-dir and other sink tables",
                 )
 
     def note(self, files: Mapping[str, Path], first: str, last: str) -> None:
@@ -50,6 +50,6 @@ def _identity(path: Path) -> list[int]:
     with path.open("rb") as stream:
         head = stream.read(4 + 9)
     if len(head) < 13:
-        raise SourceError("is no binary log file: it is too short", where=str(path))
+        raise SourceError("is not a binary log file: it is too short", where=str(path))
     seconds, _, server_id = struct.unpack_from("<IBI", head, 4)
     return [int(seconds), int(server_id)]

@@ -72,7 +72,7 @@ def inflate(value: bytes, where: str) -> bytes:
     except zlib.error as error:
         raise CorruptLog(f"a compressed value cannot be read: {error}", where=where) from error
     if len(plain) != length:
-        raise CorruptLog("a compressed value has another length than it says", where=where)
+        raise CorruptLog("a compressed value does not have its stated length", where=where)
     return plain
 
 

@@ -94,7 +94,7 @@ class Decoder:
             if rows == 0 and code == ops.FULL:
                 if exact:
                     raise UnsupportedChange(
-                        "one row needs more than 2 GB", where=run.where(), hint="exclude the table of the pipeline"
+                        "one row needs more than 2 GB", where=run.where(), hint="exclude the table from the pipeline"
                     )
                 exact = True
                 continue

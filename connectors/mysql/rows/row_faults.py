@@ -26,11 +26,11 @@ def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> 
     if code == ops.PARTIAL_IMAGE:
         return _partial_image(buffer.data[buffer.start[event] : buffer.end[event]].tobytes(), plan, where)
     if code == ops.WRONG_COLUMNS:
-        return CorruptLog("rows have another number of columns than their TABLE_MAP", where=where, hint=_CHECK_FILE)
+        return CorruptLog("rows do not have as many columns as their TABLE_MAP", where=where, hint=_CHECK_FILE)
     if code == ops.INVALID_DATE:
         text = date_text(int(plan.numbers["op"][column]), buffer.data[value : value + 8].tobytes())
         return UnsupportedChange(
-            f"column {name} holds {text}, which is no date",
+            f"column {name} holds {text}, which is not a date",
             where=where,
             hint="correct it, or allow invalid dates as NULL",
         )
@@ -44,9 +44,9 @@ def fault_error(code: int, fault: Any, plan: RowPlan, buffer: ReceiveBuffer) -> 
             hint=OTHER_DEFINITION,
         )
     if code == ops.CORRUPT_JSON:
-        return CorruptLog(f"column {name} holds bytes that are no JSON document", where=where, hint=_CHECK_FILE)
+        return CorruptLog(f"column {name} holds bytes that are not a JSON document", where=where, hint=_CHECK_FILE)
     place = f" in column {name}" if name else ""
-    return CorruptLog(f"a rows event does not add up{place}", where=where, hint=_CHECK_FILE)
+    return CorruptLog(f"a rows event has inconsistent lengths{place}", where=where, hint=_CHECK_FILE)
 
 
 def _partial_image(event: bytes, plan: RowPlan, where: str) -> UnsupportedChange:

@@ -191,13 +191,13 @@ class Tracker:
             return frozenset()
         if not all(map(self._catalog.copied_when_uncertain, names)):
             raise UnsupportedChange(
-                "the server has another definition of it than its log makes it: it was altered where nothing is "
-                "logged (sql_log_bin=0, or the filter of a replica)",
+                "its definition on the server differs from the one in the log: it was altered without logging "
+                "(sql_log_bin=0, or the filter of a replica)",
                 where=f"{', '.join(map(str, names))} at {at}",
                 hint=COPY_IT,
             )
         return self._resnapshot(
-            tables, at, "the server has another definition of it than its log makes it (sql_log_bin=0?)"
+            tables, at, "its definition on the server differs from the one in the log (sql_log_bin=0?)"
         )
 
     def _read_unknown_table(self, reread: Reread, table: TableId, at: LogPosition) -> frozenset[TableId]:

@@ -94,7 +94,7 @@ def _login_error(error: UnsafeLogin | NotMySql | LoginTimeout, where: str) -> So
         return SourceError(str(error), where=where, hint=hint)
     if isinstance(error, NotMySql):
         hint = "check source.hostname and source.port: another program may listen there"
-        return SourceError(f"what answers is no MySQL or MariaDB server: {error}", where=where, hint=hint)
+        return SourceError(f"this is not a MySQL or MariaDB server: {error}", where=where, hint=hint)
     hint = "check source.hostname, source.port and firewalls, and whether it is MySQL that listens there"
     return SourceUnavailable(str(error), where=where, hint=f"{hint}; connect.timeout says how long to wait")
 
@@ -170,7 +170,7 @@ def _dump_error(text: str, where: str) -> SourceError:
         return SourceError(f"another client reads the log under the same server id: {text}", where=where, hint=hint)
     if _PURGED.search(text):
         hint = f"{LOST_LOG_HINT}; keep binary logs longer on the server"
-        return PositionLost(f"the log no longer holds what is needed: {text}", where=where, hint=hint)
+        return PositionLost(f"the log no longer has the needed events: {text}", where=where, hint=hint)
     if found := _GTID_MODE.search(text):
         mode = f"{found[1].upper()}_PERMISSIVE"
         hint = f"run on the server: SET GLOBAL gtid_mode = {mode}; start again, and take it back once that is read"

@@ -66,7 +66,7 @@ def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPositio
         return
     purged, read = GtidSet.parse(info.purged), GtidSet.parse(done)
     if read.contains(purged) and all(log.name != at.file for log in list_logs(connection)):
-        raise AnotherServer(f"{at.file} is gone, and nothing with it that was not read", where=where_of(connection))
+        raise AnotherServer(f"{at.file} is gone, and all of it was read", where=where_of(connection))
     check_file_position(connection, info, at)
     if gone := purged.newer_than(read):  # though older files are there
         raise PositionLost(

@@ -167,7 +167,7 @@ def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connect
     views = [str(view) for view in known if pattern.matches(view)]
     if views:
         return SourceError(
-            f"{', '.join(views[:5])} is a view: the binlog has the rows of its tables, and nothing of it",
+            f"{', '.join(views[:5])} is a view: the binlog has only the rows of its tables",
             where=where_of(connection),
             hint="name the tables that it selects from in source.tables",
         )
@@ -175,7 +175,7 @@ def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connect
     spelled = [str(table) for table in visible if in_any_case.matches(table)]
     if spelled:
         return SourceError(
-            f"no table matches `{pattern.include}`: this server tells upper and lower case in names apart, and has "
+            f"no table matches `{pattern.include}`: table names are case-sensitive on this server, which has "
             f"{', '.join(spelled[:5])}",
             where=where_of(connection),
             hint="write the names in source.tables as the server has them",
@@ -184,7 +184,7 @@ def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connect
     kept = [str(table) for table in visible if in_short.matches(table)]
     if kept:
         return SourceError(
-            f"no table matches `{pattern.include}`: this server keeps a letter beyond U+FFFF in a name as ?, and has "
+            f"no table matches `{pattern.include}`: this server stores characters beyond U+FFFF in names as ?, and has "
             f"{', '.join(kept[:5])}",
             where=where_of(connection),
             hint=f"write `{in_short.include}` in source.tables",

@@ -128,7 +128,7 @@ def query(
 
 def _no_database(answer: str, connection: MySqlConnection) -> SourceError:
     hint = "check hostname and port: a proxy or another kind of server listens there"
-    return SourceError(f"it does not answer as MySQL or MariaDB does: {answer}", where=where_of(connection), hint=hint)
+    return SourceError(f"its answer is not that of MySQL or MariaDB: {answer}", where=where_of(connection), hint=hint)
 
 
 def where_of(connection: MySqlConnection) -> str:
@@ -241,10 +241,10 @@ def gtids_at(connection: MySqlConnection, file: str, position: int) -> str:
     found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position), slow=True)[0][0]
     if found is None:
         raise SourceUnavailable(
-            f"the server cannot tell the GTIDs at {file}:{position} of its log",
+            f"the server cannot return the GTIDs at {file}:{position} of its log",
             where=where_of(connection),
-            hint="it may not read an event there that is longer than its max_allowed_packet: make that larger; or it "
-            "is another server than before",
+            hint="an event there may be longer than its max_allowed_packet: raise it; or this is another server than "
+            "before",
         )
     return str(found)
 

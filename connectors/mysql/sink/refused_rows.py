@@ -98,7 +98,7 @@ class RefusedRows:
         _, where, key = self._locate(rows, place, refused)
         shown = ", ".join(f"{name}={value!r:.80}" for name, value in key.items()) or "no key"
         raise SinkError(
-            f"the server does not take a row: {refused.message}",
+            f"the server refuses a row: {refused.message}",
             where=f"{where}, row {shown}",
             hint="nothing of the batch is in; alter the table or remove what is in the way, then start again: the "
             "batch is written as it was. Or set sink.invalid-values: dead-letter",

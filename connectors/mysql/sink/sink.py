@@ -148,4 +148,4 @@ def _examine_durability(session: SinkSession) -> Iterator[Finding]:
         yield ok("durability", "a commit survives a crash of the server")
     else:
         hint = "SET GLOBAL innodb_flush_log_at_trx_commit = 1"
-        yield warning("durability", f"innodb_flush_log_at_trx_commit is {flush}: a crash may forget commits", hint)
+        yield warning("durability", f"innodb_flush_log_at_trx_commit is {flush}: a crash may lose commits", hint)

@@ -64,7 +64,7 @@ def by_table(prepared: Sequence[Prepared], threads: int, commit: Callable[[Table
 def check_identity(table: TableId, identity: str | None, handles: Sequence[Prepared]) -> None:
     """Raise SinkError unless the table, None for no table, is the one that the rows were prepared for."""
     if identity is None or any(handle.handle["id"] != identity for handle in handles):
-        reason = "the table that the rows were prepared for is not there any more: it was dropped or recreated"
+        reason = "the table that the rows were prepared for no longer exists: it was dropped or recreated"
         raise SinkError(reason, where=str(table), hint="`cdc resync` recreates the table")
 
 

@@ -182,7 +182,7 @@ def _not_connected(error: Exception, where: str) -> SinkError:
         return SinkError(str(error), where=where, hint=hint)
     if isinstance(error, NotMySql):
         hint = "check the ports: SQL goes to a front end's query_port, 9030 by default"
-        return SinkError(f"what answers does not speak the MySQL protocol: {error}", where=where, hint=hint)
+        return SinkError(f"the server does not speak the MySQL protocol: {error}", where=where, hint=hint)
     if isinstance(error, LoginTimeout):
         hint = "check that the front end runs, and that this is its query_port"
         return SinkUnavailable(f"cannot be reached: {error}", where=where, hint=hint)

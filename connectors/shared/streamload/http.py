@@ -178,13 +178,15 @@ class HttpClient:
                 return connection, answer
             connection.close()
             address, path = _target(answer, address)
-        raise SinkError("redirects without an end", where=str(address), hint="check the addresses of the front ends")
+        raise SinkError("endless redirects", where=str(address), hint="check the addresses of the front ends")
 
     def _connect(self, address: Address, secure: bool) -> HttpConnection:
         where, tls = str(address), self.servers.tls
         if secure and not address.secure and not tls.plain_backends:
             hint = "give the back ends TLS, or allow it with sink.tls.plain-backends: true"
-            raise SinkError("the front end is reached over TLS and names a plain address", where=where, hint=hint)
+            raise SinkError(
+                "the front end is reached over TLS but redirects to a plain address", where=where, hint=hint
+            )
         try:
             return HttpConnection(address, tls, self.servers.limits)
         except OSError as error:
@@ -308,9 +310,7 @@ def _target(answer: Answer, requested: Address) -> tuple[Address, str]:
         address = Address.parse(f"{scheme}://{authority.rpartition('@')[2]}", default_port=port)
     except ValueError:
         hint = "check that the address is a front end's HTTP port"
-        raise SinkError(
-            "the server redirects to something that is no address", where=str(requested), hint=hint
-        ) from None
+        raise SinkError("the server redirects to an invalid address", where=str(requested), hint=hint) from None
     return address, path
 
 

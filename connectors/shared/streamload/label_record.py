@@ -113,7 +113,7 @@ class LabelRecord:
                 fields = json.loads(line)
                 found = Recorded(TableId(fields["database"], fields["table"]), fields["label"])
             except (ValueError, KeyError, TypeError):
-                log.warning("%s: a line is not whole, as after a crash; it is passed over", path)
+                log.warning("%s: a line is incomplete, as after a crash; skipping it", path)
                 continue
             if self.space.read(found.label) is not None:
                 yield found

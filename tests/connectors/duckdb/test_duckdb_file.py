@@ -164,7 +164,7 @@ def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SinkError, match="cannot make the folder"):
+    with pytest.raises(SinkError, match="cannot create the folder"):
         DuckDbSink(options(tmp_path / "file" / "folder"), Context("p", LocalStore(tmp_path))).commit(0, [])
 
 
@@ -293,7 +293,7 @@ def test_a_file_that_is_exchanged_while_the_pipeline_runs_is_put_back(tmp_path: 
         commit(other, 7)
     reason = "not a valid DuckDB" if exchanged == "emptied" else "while 1 was committed: it was removed"
     for again in range(2):
-        with pytest.raises(SinkError, match=f"{reason}.*put the file back") as told:
+        with pytest.raises(SinkError, match=f"{reason}.*restore the original file") as told:
             commit(sink, 2)
         assert not told.value.retryable, again
     with pytest.raises(SinkError, match=reason):

@@ -81,7 +81,7 @@ class Membership:
         if len(self._columns) > 1 or not self._columns[0].nullable:
             names = ", ".join(column.name for column in self._columns)
             raise UnsupportedChange(
-                f"a key ({names}) holds a date that no calendar has, so its part of the table is not known",
+                f"a key ({names}) holds an invalid date, so its part of the table is not known",
                 hint="name another column in scan.incremental.snapshot.chunk.key-column, or correct the row",
             )
         valid = np.asarray(pc.is_valid(keys.column(0)))

@@ -131,7 +131,7 @@ def literal(column: MySqlColumn, collation: str | None, value: Any, *, typed: bo
         return _text(column.charset or "utf8mb4", collation, str(value))
     form = _FORMS.get(column.type)
     if form is None or form.fullmatch(str(value)) is None:
-        raise SourceError(f"{value!r} is no value of a {column.type} column", where=column.name)
+        raise SourceError(f"{value!r} is not a value of a {column.type} column", where=column.name)
     if column.type == "decimal":
         return str(value)
     return f"CAST('{value}' AS {_CASTS[column.type]})" if typed else f"'{value}'"

@@ -67,7 +67,7 @@ class ChunkPlan:
         """Return the chunk of that number. Raises StateError when the entry is not a chunk."""
         (entry,) = self.entries(number, number + 1)
         if not isinstance(entry, Chunk):
-            raise StateError(f"entry {number} of the chunk plan is no chunk", where=str(self._lines.path))
+            raise StateError(f"entry {number} of the chunk plan is not a chunk", where=str(self._lines.path))
         return entry
 
     def tries(self, chunk: Chunk) -> int:

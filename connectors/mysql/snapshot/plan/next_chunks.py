@@ -140,7 +140,7 @@ class NextChunks:
     def _check_marked(self, copy: TableCopy, before: int) -> None:
         for chunk in copy.unknown(before, self._marks):
             raise StateError(
-                f"nothing is known of chunk {chunk.number} of {copy.table}, which a batch has read",
+                f"there is no record of chunk {chunk.number} of {copy.table}, which a batch has read",
                 where="watermarks.jsonl",
                 hint="a part of the state directory was removed: restore it, or start over with an empty one",
             )

@@ -154,11 +154,11 @@ class RowReader:
         if code == protocol.INVALID_DATE:
             text = date_text(packets.buffer[at : at + 12].tobytes())
             hint = "correct it, or allow invalid dates as NULL"
-            return UnsupportedChange(f"column {name} holds {text}, which is no date", where=self._where, hint=hint)
+            return UnsupportedChange(f"column {name} holds {text}, which is not a date", where=self._where, hint=hint)
         if code == protocol.ODD_VECTOR:
             return invalid_vector(name, self._where)
         place_of = f" in column {name}" if name else ""
-        return CorruptLog(f"a row of the server's answer does not add up{place_of}", where=self._where)
+        return CorruptLog(f"a row of the server's answer has inconsistent lengths{place_of}", where=self._where)
 
 
 def date_text(data: bytes) -> str:

@@ -209,7 +209,7 @@ class ResultStream:
                 pymysql.err.raise_mysql_exception(self._buffer[4 : 4 + size].tobytes())
             except pymysql.err.MySQLError as error:
                 return self._error(error)
-        return SourceError("the server's answer is no result of a statement", where=self._where)
+        return SourceError("the server's answer is not the result of a statement", where=self._where)
 
     def _error(self, error: Exception) -> Exception:
         """Convert an error of the driver to one of ours."""

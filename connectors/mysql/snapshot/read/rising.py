@@ -58,4 +58,4 @@ class Rising:
 
 def _check_place(sequence: int, least: int) -> None:
     if sequence < least:
-        raise SourceUnavailable("a view of a table stands before the log that the batch holds; it is opened again")
+        raise SourceUnavailable("a view of a table is older than the log in the batch; it is opened again")

@@ -126,7 +126,7 @@ def _low(
             return low, gtids
         waiting = pauses.pause("an XA transaction is prepared and not ended")
     raise SourceUnavailable(
-        "an XA transaction is prepared and not ended, and the log has its rows already",
+        "an XA transaction is prepared but not ended, and its rows are already in the log",
         where=where_of(sessions.side),
         hint="see XA RECOVER; end it with XA COMMIT or XA ROLLBACK",
     )
@@ -181,7 +181,7 @@ def _snapshot_position(sessions: ChunkSessions) -> LogPosition:
     file, position = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "0")
     if not file:
         raise SourceError(
-            "the server does not say where in its log a view stands (binlog_snapshot_position)",
+            "the server does not report the log position of a view (binlog_snapshot_position)",
             where=where_of(sessions.reader),
             hint="is log_bin on?",
         )

@@ -179,7 +179,9 @@ def buffers_until(
             raise SourceUnavailable("the log ends before a position that the server named", where=str(high)) from None
         if buffer is None:
             if clock() > deadline:
-                raise SourceUnavailable(f"the log up to a position did not come in {SILENCE_S:.0f} s", where=str(high))
+                raise SourceUnavailable(
+                    f"the log up to a position did not arrive within {SILENCE_S:.0f} s", where=str(high)
+                )
             continue
         if buffer.file_number > last_file:
             return

@@ -156,7 +156,7 @@ def test_sets_that_are_utf8_already_are_not_copied(charset: str) -> None:
     ],
 )  # fmt: skip
 def test_bytes_without_a_character_are_refused_with_the_bytes(charset: str, value: bytes) -> None:
-    with pytest.raises(UnsupportedChange, match=f"0x{value.hex()} are no text in character set {charset}"):
+    with pytest.raises(UnsupportedChange, match=f"0x{value.hex()} are not text in character set {charset}"):
         texts([b"", value], charset)
     found: list[int] = []
     kept, replaced = to_utf8(pa.array([b"", value], pa.binary()), charset, found.append).to_pylist()
@@ -169,7 +169,7 @@ def test_bytes_without_a_character_are_refused_with_the_bytes(charset: str, valu
 )
 def test_what_servers_keep_as_utf8_and_is_none_is_refused_or_replaced(bad: bytes) -> None:
     array = pa.array([b"fine", None, "é😀".encode() + bad, bad], pa.binary())[1:]
-    with pytest.raises(UnsupportedChange, match=f"{bad.hex()} are no text in character set utf8mb4"):
+    with pytest.raises(UnsupportedChange, match=f"{bad.hex()} are not text in character set utf8mb4"):
         to_utf8(array, "utf8mb4")
     found: list[int] = []
     none, text, replaced = to_utf8(array, "utf8mb4", found.append).to_pylist()

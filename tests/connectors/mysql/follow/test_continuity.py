@@ -47,7 +47,7 @@ def test_what_was_read_or_done_before_is_not_missed() -> None:
 def test_transactions_of_a_file_that_is_not_there_are_named() -> None:
     files = Continuity(f"{UUID_}:1-3")
     files.add([(UUID_, 4, 5)])
-    with pytest.raises(PositionLost, match=rf"binlog.000002 goes on after the transactions {UUID_}:6-8, which"):
+    with pytest.raises(PositionLost, match=rf"binlog.000002 continues after the transactions {UUID_}:6-8, which"):
         files.check(chunk([previous(f"{UUID_}:1-8"), seen(9)], TWO))
 
 
@@ -67,7 +67,7 @@ def test_nothing_is_said_where_transactions_have_no_gtids() -> None:
 
 
 def test_files_of_another_name_that_do_not_follow_by_number() -> None:
-    with pytest.raises(PositionLost, match=r"the log goes on in other.000001 after binlog.000002"):
+    with pytest.raises(PositionLost, match=r"the log continues in other.000001 after binlog.000002"):
         Continuity(None).next_file(TWO, chunk([seen(1)], OTHER))
 
 

@@ -127,7 +127,7 @@ def test_without_its_end_the_log_is_another() -> None:
     with pytest.raises(CorruptLog, match=f"no event ends at {middle}"):
         read(LogRange(at(4), middle, 0), FakeServer(FakeStream([part(5, 15)])))
     second = chunk(insert(4, "shop.t"), NEXT)
-    with pytest.raises(CorruptLog, match=rf"the log goes on in {NEXT} before {FILE}:99999 came"):
+    with pytest.raises(CorruptLog, match=rf"the log continues in {NEXT} before {FILE}:99999 came"):
         read(LogRange(at(4), LogPosition(FILE, 99_999), 0), FakeServer(FakeStream([part(5, 15), second])))
     beyond = LogRange(at(4), LogPosition(FILE, at(9).position - 1), 0)
     with pytest.raises(CorruptLog, match="no event ends at"):

@@ -31,7 +31,7 @@ def test_offsets_without_a_version_are_read(fields: dict[str, Any], offset: MySq
 
 
 def test_an_offset_of_a_later_version_is_refused_with_the_way_out() -> None:
-    with pytest.raises(StateError, match=r"has version 2, this program reads up to 1 \(go on with the version"):
+    with pytest.raises(StateError, match=r"has version 2, this program reads up to 1 \(continue with the version"):
         MySqlOffset.from_json({**FULL, "version": 2})
 
 

@@ -117,10 +117,10 @@ def test_many_announcements_of_one_table() -> None:
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        (_insert(7, 1)[1][:-1], "does not add up in column a"),
-        (_insert(7, 1)[1] + b"\0", "does not add up in column a"),
-        (_insert(7, 1)[1][:10] + b"\2\xff\0", "another number of columns"),
-        (_insert(7, 1)[1][:10], "does not add up"),
+        (_insert(7, 1)[1][:-1], "inconsistent lengths in column a"),
+        (_insert(7, 1)[1] + b"\0", "inconsistent lengths in column a"),
+        (_insert(7, 1)[1][:10] + b"\2\xff\0", "as many columns as"),
+        (_insert(7, 1)[1][:10], "inconsistent lengths"),
         (_insert(7, 1)[1][:10] + b"\1\xfe\0" + bytes(4), "without all of their columns"),
     ],
 )

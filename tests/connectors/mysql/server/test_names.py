@@ -50,7 +50,7 @@ def test_a_server_that_tells_case_apart(telling_apart: tuple[StartedServer, str]
 
 def test_a_table_in_another_case_is_none(telling_apart: tuple[StartedServer, str], tmp_path: Path) -> None:
     server, name = telling_apart
-    with pytest.raises(SourceError, match=rf"tells upper and lower case in names apart, and has {name}.Orders"):
+    with pytest.raises(SourceError, match=rf"table names are case-sensitive on this server, which has {name}.Orders"):
         source(server, tmp_path, tables=f"{name}.ORDERS").tables()
 
 

@@ -43,6 +43,6 @@ class Agreeable:
     lambda session: query(session, "SELECT 1"),
 ])  # fmt: skip
 def test_it_is_told_as_such(ask: Any) -> None:
-    with pytest.raises(SourceError, match="does not answer as MySQL or MariaDB does"):
+    with pytest.raises(SourceError, match="its answer is not that of MySQL or MariaDB"):
         ask(cast(MySqlConnection, Agreeable()))
     assert query(cast(MySqlConnection, Agreeable()), "FLUSH BINARY LOGS") == ()

@@ -62,7 +62,7 @@ def test_a_mariadb_server_of_the_same_number_is_known_by_its_log(mariadb_server:
     between = LogPosition(info.file, info.position - 1)  # no event begins there
     start: Any = SimpleNamespace(server=info.identity, position=between, gtids=info.executed)
     streams: Any = SimpleNamespace(session=mariadb_server.connect)
-    with pytest.raises(SourceUnavailable, match="or it is another server than before"):
+    with pytest.raises(SourceUnavailable, match="or this is another server than before"):
         check_log(LocalStore(tmp_path), streams, lambda _: True, start, between, info.executed)
     assert not (tmp_path / "opened.json").exists(), "the file of a server that may be another is not noted"
 
@@ -71,5 +71,5 @@ def test_a_server_that_cannot_tell_its_gtids_is_asked_again(monkeypatch: pytest.
     """MariaDB answers NULL where its max_allowed_packet has become less than an event of the log."""
     monkeypatch.setattr("connectors.mysql.server.server_info.query", lambda *_, **__: [(None,)])
     connection: Any = SimpleNamespace(user="u", host="h", port=1)
-    with pytest.raises(SourceUnavailable, match=r"cannot tell the GTIDs at bin\.1:4.*max_allowed_packet"):
+    with pytest.raises(SourceUnavailable, match=r"cannot return the GTIDs at bin\.1:4.*max_allowed_packet"):
         gtids_at(connection, "bin.1", 4)

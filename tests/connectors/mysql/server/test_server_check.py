@@ -257,7 +257,7 @@ def test_a_name_with_a_letter_that_the_server_does_not_keep_is_told_as_it_is_the
 
 def test_no_table_matches_but_one_that_differs_in_case(connection: MySqlConnection) -> None:
     error = explain_no_tables([TableId("shop", "X")], TablePattern("shop.x", ignore_case=False), connection)
-    assert "tells upper and lower case in names apart, and has shop.X" in str(error)
+    assert "table names are case-sensitive on this server, which has shop.X" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_log_that_was_reset_and_written_again_is_noticed(
     wait_for("the next second of the server's clock", lambda: shop.server.execute(second) != before)
     shop.run(reset, "CREATE TABLE t (id INT PRIMARY KEY, name CHAR(1))", "INSERT INTO t VALUES (1, 'b')")
     shop.run(*(f"INSERT INTO t VALUES ({number}, 'c')" for number in range(2, 20)))
-    with pytest.raises(PositionLost, match="is another file than the one that was read"):
+    with pytest.raises(PositionLost, match="is not the file that was read"):
         shop.catch_up()
     shop.options["scan.on-purged"] = "resnapshot"
     shop.catch_up()

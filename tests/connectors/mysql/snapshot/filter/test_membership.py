@@ -193,7 +193,7 @@ def test_a_date_that_no_calendar_has_has_no_place_as_a_key() -> None:
     column = MySqlColumn("day", "date", nullable=False)
     places = Membership([column], [None], [("2024-01-01",)], never)
     keys = pa.RecordBatch.from_arrays([pa.array([None], pa.date32())], names=["day"])
-    with pytest.raises(UnsupportedChange, match="a date that no calendar has"):
+    with pytest.raises(UnsupportedChange, match="an invalid date"):
         places(keys)
 
 

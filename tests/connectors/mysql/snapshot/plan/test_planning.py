@@ -76,7 +76,7 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert list(again.entries(0, 5)) == entries
     assert again.requests() == {"r1"}
     assert again.chunk(1) == entries[1]
-    with pytest.raises(StateError, match="entry 0 of the chunk plan is no chunk"):
+    with pytest.raises(StateError, match="entry 0 of the chunk plan is not a chunk"):
         again.chunk(0)
     with pytest.raises(StateError, match="holds 5 entries, 6 are needed"):
         again.entries(0, 6)

@@ -377,7 +377,7 @@ def test_an_invalid_date_is_counted_or_refused(any_server: MySqlServer) -> None:
     rows, _ = made.reads.read(table)
     assert [row[1] is None for row in rows] == [True, True, False]
     assert made.reads.counts == {f"invalid-date-to-null {made.database}.d.at": 2}
-    with pytest.raises(UnsupportedChange, match="column at holds 2026-02-31 10:11:12, which is no date"):
+    with pytest.raises(UnsupportedChange, match="column at holds 2026-02-31 10:11:12, which is not a date"):
         made.reads.read(table, settings=ReadSettings(rules=ValueRules(strict_dates=True)))
 
 

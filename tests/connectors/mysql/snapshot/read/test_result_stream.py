@@ -163,14 +163,14 @@ def test_silence_is_not_waited_out_for_ever() -> None:
 )
 def test_bytes_that_are_no_result(bad: bytes) -> None:
     data = answers(_COLUMNS, [_row(1, b"one"), _row(1, b"one")])
-    with _answering(data + bad) as server, pytest.raises(SourceError, match="no result of a statement"):
+    with _answering(data + bad) as server, pytest.raises(SourceError, match="not the result of a statement"):
         _payloads(server)
 
 
 def test_parts_of_a_row_out_of_order() -> None:
     data = answers(_COLUMNS, [])
     parts = LONGEST.to_bytes(3, "little") + b"\5" + bytes(LONGEST) + b"\1\0\0\7" + b"\0"
-    with _answering(data + parts) as server, pytest.raises(SourceError, match="no result of a statement"):
+    with _answering(data + parts) as server, pytest.raises(SourceError, match="not the result of a statement"):
         _payloads(server)
 
 

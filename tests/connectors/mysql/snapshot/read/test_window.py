@@ -146,7 +146,7 @@ def test_a_log_that_does_not_come_is_an_error() -> None:
     with pytest.raises(SourceUnavailable, match="ends before"):
         _ends(_Stream([_chunk(100), EndOfLog()]), _HIGH)
     seconds = iter(range(0, 1000, 10))
-    with pytest.raises(SourceUnavailable, match="did not come"):
+    with pytest.raises(SourceUnavailable, match="did not arrive"):
         _ends(_Stream([_chunk(100)]), _HIGH, clock=lambda: next(seconds))
 
 
