@@ -162,7 +162,9 @@ class TableDefinitions:
             if isinstance(statement, StatementDml):
                 written = self._maybe_written(statement, sql, dialect)
                 if written and all(map(self.copied_when_uncertain, written)):
-                    reason = f"a {statement.kind} was logged as a statement, so the rows it changed are not in the log"
+                    reason = (
+                        f"{statement.kind.upper()} was logged as a statement, so the rows it changed are not in the log"
+                    )
                     for table in sorted(written):
                         work.leave_uncertain(table, reason, same_rows=False)
                 elif written or self._is_concerned(statement.tables):

@@ -272,7 +272,7 @@ class Tracker:
     def _refuse(self, result: DdlResult, query: QueryEvent, where: str) -> None:
         if result.dml:
             raise UnsupportedChange(
-                f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
+                f"{result.dml[0].kind.upper()} was logged as a statement, so the rows it changed are not in the log: "
                 f"{query.sql[:200]}",
                 where=where,
                 hint="set binlog_format=ROW for every session; then start over after this position. Statements on "

@@ -218,7 +218,7 @@ def test_statements_that_are_refused_come_after_the_rows_before_them(archive: Ar
     start = source.initial_offset()
     end = source.latest_offset(start, None, 0.0)
     assert [row for _, row in read(source, start, end).images] == [{"id": 1}]
-    with pytest.raises(UnsupportedChange, match=r"insert was logged as a statement.*set binlog_format=ROW"):
+    with pytest.raises(UnsupportedChange, match=r"INSERT was logged as a statement.*set binlog_format=ROW"):
         source.latest_offset(end, None, 0.0)
 
 

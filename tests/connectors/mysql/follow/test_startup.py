@@ -285,6 +285,6 @@ def test_statements_that_change_rows_are_refused(shop: Shop) -> None:
     at = source.latest_offset(start, None, 0.0)
     end = source.latest_offset(at, None, 0.0)
     assert (at["schemas"], end != at) == (1, True)  # the row before it is still delivered
-    with pytest.raises(UnsupportedChange, match="a insert was logged as a statement"):
+    with pytest.raises(UnsupportedChange, match="INSERT was logged as a statement"):
         source.latest_offset(end, None, 0.0)
     source.stop()
