@@ -57,4 +57,4 @@ def test_a_folder_for_dead_letters_is_one_of_each_machine(tmp_path: Path, place:
     file.write_text("source: {type: values, path: rows.jsonl}\nsink: {type: values, path: x}\n" + options)
     found = scattered_dead_letters(check_file(str(file)).spec)
     assert [text.partition(":")[0] for text in found] == told
-    assert all(f"are in {place} of the machine whose task" in text for text in found)
+    assert all(f"dead letters are written to {place} on the machine" in text for text in found)

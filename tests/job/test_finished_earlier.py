@@ -29,7 +29,7 @@ def test_a_stop_while_earlier_decisions_are_committed_says_so(stopping: bool, er
     given = (lambda: steps.append("looked"), waits, lambda: steps.append("never"))
     if ends:
         assert not finish_earlier_runs(given, signals, Reporter("text", out=out, err=out))
-        assert "had decided was being committed; the next run finishes it" in out.getvalue()
+        assert "earlier runs decided were being committed; the next run commits them" in out.getvalue()
     else:
         with pytest.raises(type(error)):
             finish_earlier_runs(given, signals, Reporter("text", out=out, err=out))
