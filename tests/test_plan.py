@@ -75,6 +75,14 @@ def test_a_plan_tells_of_rows_that_a_table_has_before_its_first_snapshot(existin
     assert with_existing_rows(plan, ExistingRows(existing), Snapshotting([]), sink, [TableId("ods", "orders")]) == plan
 
 
+def test_a_column_that_a_table_has_in_another_case_is_not_missing() -> None:
+    class Spelled(Described):
+        def describe(self, table: TableId) -> TableSchema | None:
+            return TableSchema((Column("ID", DataType(Kind.INT), nullable=False),), ("ID",))
+
+    assert "-> ods.orders  (exists, without note)" in plan_text(made_plan(spec(RULES), TABLES, Spelled()))
+
+
 def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:
     text = plan_text(made_plan(spec(RULES), TABLES, Described()))
     assert text.splitlines() == [

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.merge import missing_columns
 from cdc.schema import TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.sink import KeylessRows
@@ -143,7 +144,7 @@ _NAMED = 3
 def _state(table: TablePlan) -> str:
     if table.actual is None:
         return "to be created" if table.statements else "new"
-    missing = [name for name in table.schema.names if name not in table.actual.names]
+    missing = missing_columns(table.actual, table.schema)
     rows = "" if table.rows is None else _ROWS[table.rows is ExistingRows.REPLACE]
     return (f"exists, without {', '.join(missing)}" if missing else "exists") + rows
 
