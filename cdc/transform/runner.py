@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from cdc.block import ChangeBlock
 from cdc.schema import TableId, TableSchema
@@ -35,18 +36,21 @@ class RuleRunner:
         self._cache, self._answers = cached_rules(rules), answers
         self._rules = self._cache.rules
         self._by_table: dict[TableId, Rule | None] = {}
+        self._opened = ExitStack()
         self.counts = Counts()
 
     def __enter__(self) -> RuleRunner:
         for model in self._rules.models:
             model.begin(self._answers)
-        for loaded in self._rules.loaded:
-            loaded.open()
+        with ExitStack() as opened:
+            for loaded in self._rules.loaded:
+                loaded.open()
+                opened.callback(loaded.close)
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        for loaded in self._rules.loaded:
-            loaded.close()
+        self._opened.close()
 
     def apply(self, block: ChangeBlock, now: datetime.datetime) -> ChangeBlock:
         """Apply the table's rule to a block; `now` is the batch's time. Raises TransformError and SpecError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from transform_rules import NOW, SCHEMA, TABLE, changes, text
@@ -58,6 +59,40 @@ def test_a_task_applies_them_from_a_pickle_and_opens_functions_once() -> None:
     assert first == again == ["x7", "x8"]
     assert others == [("+I", {"id": 2})]
     assert passed.rows is rows.rows
+
+
+class Steps:
+    """A loaded function that notes what is called, and fails at one call."""
+
+    def __init__(self, steps: list[str], name: str, fails: str = "") -> None:
+        self._steps, self._name, self._fails = steps, name, fails
+
+    def _step(self, call: str) -> None:
+        self._steps.append(f"{call} {self._name}")
+        if call == self._fails:
+            raise ValueError(self._name)
+
+    def open(self) -> None:
+        self._step("open")
+
+    def close(self) -> None:
+        self._step("close")
+
+
+@pytest.mark.parametrize(
+    ("fails", "steps"),
+    [
+        ("open", ["open a", "open b", "close a"]),
+        ("close", ["open a", "open b", "open c", "close c", "close b", "close a"]),
+    ],
+)
+def test_a_function_that_fails_leaves_no_other_one_open(fails: str, steps: list[str]) -> None:
+    called: list[str] = []
+    rules: Any = Rules([], RuleSettings(hash_key=fails.encode()))
+    rules.loaded = (Steps(called, "a"), Steps(called, "b", fails), Steps(called, "c"))
+    with pytest.raises(ValueError, match="b"), RuleRunner(rules):
+        pass
+    assert called == steps
 
 
 def test_a_new_schema_of_a_table_is_compiled_anew() -> None:
