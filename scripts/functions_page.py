@@ -88,12 +88,12 @@ Generated from the catalogue of functions by `make schemas`; edit that, not this
 For the projection and the filter of [transform rules](transform.md).
 
 Expressions are SQL: NULL is unknown, numbers of different types compare by value, `AND`, `OR`, `CASE` and `COALESCE`
-look at an operand only where those before it leave the answer open. Text is compared character by character, in case.
-A value that an expression fails on (a division by zero, a number or a date that does not fit, text that is no number)
-stops the pipeline with table, key, column and expression, or is NULL and counted where the rule says `on-error: null`.
-So does a text that `REPEAT`, or `REPLACE` by what is no constant, would make longer than 64 MiB, and one that `LPAD` or
-`RPAD` would fill to more than 16,777,216 characters: it is refused before it is made.
-Nothing is rounded silently: decimals compute with up to 38 digits, and a result that needs more fails.
+evaluate an operand only if the previous ones do not determine the result. Text comparison is case-sensitive.
+If an expression fails on a value (a division by zero, a number or date out of range, text that is not a number), the
+pipeline stops with table, key, column and expression, or with `on-error: null` the result is NULL and counted.
+It also fails instead of creating a text of more than 64 MiB with `REPEAT` or a non-constant `REPLACE`, or of more than
+16,777,216 characters with `LPAD` or `RPAD`.
+Nothing is rounded silently: decimals have up to 38 digits, and a result that needs more fails.
 
 ## Operators
 
