@@ -99,17 +99,22 @@ def _tables_of(change: Change) -> list[TableId]:
     return [change.table, change.new_table] if isinstance(change, RenameTable) else [change.table]
 
 
-def changes_of(sql: str, database: str) -> Changes:
+def changes_of(sql: str, database: str, *, of_new_name: bool = False) -> Changes:
     """The changes that a statement makes; empty when they are not certain, or when it does something else.
 
     Args:
         database: the database of names without one. If some names of a statement have a database and others do not, the
             database of the others cannot be told.
+        of_new_name: `database` is that of a renamed table's new name, so of all names without one if the new name has
+            none.
     """
     if any(mark in sql for mark in _BY_VERSION) or not _is_parsed(sql):
         return ()
-    owned = {bool(table.database) for table in tables_of(_read(sql, "", _DIALECT) or ())}
-    found = _read(sql, database, _DIALECT) or () if len(owned) == 1 else ()
+    plain = _read(sql, "", _DIALECT) or ()
+    owned = {bool(table.database) for table in tables_of(plain)}
+    new_names = [change.new_table for change in plain if isinstance(change, RenameTable)] if of_new_name else []
+    told = len(owned) == 1 or (len(new_names) == 1 and not new_names[0].database)
+    found = _read(sql, database, _DIALECT) or () if told else ()
     for dialect in (dialect for sign, dialect in _OTHERS.items() if sign in sql):
         other = _read(sql, database, dialect)
         if other is not None and other != found:

@@ -70,7 +70,7 @@ def _changes(ddl: str, database: str, changes: Any) -> Changes:
     if len(changes) != 1 or not isinstance(changes[0], dict):
         return ()
     kind, named, after = changes[0].get("type"), _table(str(changes[0].get("id", ""))), changes[0].get("table")
-    match changes_of(ddl, database if named is None else named.database):
+    match changes_of(ddl, database if named is None else named.database, of_new_name=named is not None):
         case (DropTable(table) as change,) if kind == "DROP" and table == named:
             return (change,)
         case (RenameTable(_, table) as change,) if kind != "DROP" and table == named:

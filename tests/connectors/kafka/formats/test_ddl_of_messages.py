@@ -45,6 +45,9 @@ def test_a_statement_about_several_tables_is_its_steps_in_order() -> None:
     altered = AlteredColumns(A, ("c",), ())
     assert changes_of("alter table a rename to b, drop column c", "shop") == (altered, RenameTable(A, B))
     assert changes_of("alter table a rename to b, drop column c, rename to d", "shop") == ()
+    assert changes_of("alter table shop.a rename b", "shop") == changes_of("rename table a to shop.b", "shop") == ()
+    assert changes_of("alter table x.a rename b", "shop", of_new_name=True) == (RenameTable(TableId("x", "a"), B),)
+    assert changes_of("rename table a to shop.b", "shop", of_new_name=True) == ()
 
 
 @pytest.mark.parametrize(
