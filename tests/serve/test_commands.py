@@ -182,7 +182,7 @@ def test_a_pipeline_comes_from_standard_input() -> None:
     told = json.loads(run("validate", "-", "--json", text="source: 1\n").output)
     assert (told[0]["ok"], told[0]["problems"][0]["line"]) == (False, 1)
     found = json.loads(run("plan", "-", "--json").output)
-    assert (found["name"], found["source"], found["tables"], found["since_last_run"]) == ("shop", "values", [], [])
+    assert (found["name"], found["source"], found["tables"], found["under_way"]) == ("shop", "values", [], [])
     nameless = run("run", "-", text=FILE.partition("pipeline")[0])
     assert nameless.exit_code == 2
 
