@@ -125,7 +125,10 @@ class Reporter:
             )
             return
         lines = [f"sink {self._sink}:"] if self._sink else []
-        lines += [*_table(now), f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s"]
+        lines += [
+            *_table(now),
+            f"{_counted(now.rows, 'change')} in {_counted(now.batches, 'batch', 'batches')}, {elapsed:.1f} s",
+        ]
         lines += [f"schema changes: {behavior}{_held_back(now)}"] if behavior else []
         lines += [f"counted: {reason}: {number:,}" for reason, number in sorted(now.counts.items())]
         self._out.write(
@@ -137,6 +140,10 @@ class Reporter:
         if self._shown:
             self._err.write(_CLEAR + _UP * (self._shown - 1))
             self._shown = 0
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def _held_back(now: ProgressTotals) -> str:

@@ -100,7 +100,7 @@ def test_text() -> None:
         "shop.orders    1,003        2        1               2",
         "shop.u             0        0        5               1",
     ]
-    assert re.fullmatch(r"1,011 changes in 1 batches, \d+\.\d s", total)
+    assert re.fullmatch(r"1,011 changes in 1 batch, \d+\.\d s", total)
     assert counted == ["counted: invalid-date-to-null shop.u.d: 3", "counted: x: 1", ""]
 
 

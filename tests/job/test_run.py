@@ -163,7 +163,7 @@ def test_what_fails_decides_the_exit_code(folder: Folder) -> None:
     assert "belongs to a pipeline that reads values" in folder.err
     folder.write({"type": "values", "path": str(path)})
     folder.run()  # and after all of that nothing was lost
-    assert "1 changes in" in folder.out
+    assert "1 change in" in folder.out
 
 
 @EXHAUSTIVE
