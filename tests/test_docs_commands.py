@@ -118,5 +118,5 @@ def test_the_quickstart_from_its_first_command_to_its_last(mysql_server: MySqlSe
         ran.append(done.stdout)
     assert "ok" in ran[0]
     assert f"{database}.orders" in ran[1]
-    assert "1 changes" in ran[2]
+    assert "1 change" in ran[2]
     assert "note" in ran[-1]

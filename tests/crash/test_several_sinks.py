@@ -37,7 +37,7 @@ def test_a_sink_that_is_away_for_long_stops_no_other_and_catches_up(mysql_server
             wait_for("a round in Doris", lambda: in_doris.holds(work.seen(number)) or not run.alive)
             standin.kill()
             number = work.round()
-            run.says("third: warning: failed, and is started again")
+            run.says("third: warning: failed, will be restarted")
             run.shows(work.seen(number), "a round while Doris is away")
             standin.restart()
             number = work.round()
