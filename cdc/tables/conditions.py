@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cdc.evolution.behavior import Behavior
-from cdc.evolution.merge import missing_columns
+from cdc.evolution.merge import find, missing_columns
 from cdc.schema import AlterColumnType, AlterPrimaryKey, RenameColumns, RenameTable
 from cdc.tables import events as on
 from cdc.tables.operations import OPERATE
@@ -81,7 +81,8 @@ def _rekeyed(step: Step) -> bool:
         case AlterPrimaryKey():
             return True
         case AlterColumnType(column=column):
-            return column.name in step.sink_schema.primary_key
+            known = find(step.sink_schema, column.name)
+            return known is not None and known.name in step.sink_schema.primary_key
     return False
 
 

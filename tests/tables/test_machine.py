@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import pytest
@@ -133,6 +133,15 @@ def test_rows_whose_keys_got_other_values_are_not_written_over_the_old_ones(even
     machine = Machine(Circumstances(to(("shop.a", ONE)), Policy(Behavior.LENIENT)), before)
     machine.handle(event)
     assert machine.tables.state((A, ONE)) is state
+
+
+def test_a_key_column_is_found_in_any_case() -> None:
+    capitals = replace(WIDE, columns=tuple(replace(each, name=each.name.upper()) for each in WIDE.columns),
+                       primary_key=("ID",))  # fmt: skip
+    before = Tables({A: capitals}, {ONE: WIDE}, {(A, ONE): PairState(TableState.LIVE)})
+    machine = Machine(Circumstances(to(("shop.a", ONE)), Policy(Behavior.LENIENT)), before)
+    machine.handle(on.TableChanged(A, AlterColumnType(A, Column("ID", DataType.parse("DOUBLE"))), UNSURE))
+    assert machine.tables.state((A, ONE)) is TableState.SUSPENDED
 
 
 FROZEN = Tables(
