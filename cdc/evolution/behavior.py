@@ -278,8 +278,10 @@ def _keeps(change: AddColumn | AlterColumnType, existing: Column, wide: Column) 
 def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
     match change:
         case AddColumn(column=column):
-            there = find(sink, column.name)
-            kept = "" if there is None else f"{described(change)}: existing rows keep what they have in {there.name}"
+            existing = find(sink, column.name)
+            kept = (
+                "" if existing is None else f"{described(change)}: existing rows keep what they have in {existing.name}"
+            )
             return Outcome(_add_or_widen(change, sink, column), kept)
         case AlterColumnType(column=column):
             existing = find(sink, column.name)

@@ -125,10 +125,8 @@ class Reporter:
             )
             return
         lines = [f"sink {self._sink}:"] if self._sink else []
-        lines += [
-            *_table(now),
-            f"{_counted(now.rows, 'change')} in {_counted(now.batches, 'batch', 'batches')}, {elapsed:.1f} s",
-        ]
+        changes, batches = _counted(now.rows, "change", "changes"), _counted(now.batches, "batch", "batches")
+        lines += [*_table(now), f"{changes} in {batches}, {elapsed:.1f} s"]
         lines += [f"schema changes: {behavior}{_held_back(now)}"] if behavior else []
         lines += [f"counted: {reason}: {number:,}" for reason, number in sorted(now.counts.items())]
         self._out.write(
@@ -142,8 +140,8 @@ class Reporter:
             self._shown = 0
 
 
-def _counted(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _held_back(now: ProgressTotals) -> str:

@@ -99,9 +99,7 @@ class SearchClient:
         raise last or SinkUnavailable("no host is named", hint="name one in sink.hosts")
 
     def _parse_answer(self, host: str, status: int, data: bytes) -> Any:
-        found = None
-        with suppress(ValueError):
-            found = json.loads(data)
+        found = _parsed(data)
         if 200 <= status < 300 and found is not None:
             return found
         kind, reason = _reason(found)
@@ -119,6 +117,13 @@ class SearchClient:
         raise SinkError(message, where=host, hint=hint)
 
 
+def _parsed(data: bytes) -> Any:
+    """The JSON value of an answer; None if it has none, as that of a proxy."""
+    with suppress(ValueError):
+        return json.loads(data)
+    return None
+
+
 def _reason(found: Any) -> tuple[str, str]:
     """The name and the text that the server gives an error."""
     error = found.get("error") if isinstance(found, dict) else None
@@ -129,9 +134,7 @@ def _reason(found: Any) -> tuple[str, str]:
 
 def _busy_error(answer: urllib3.BaseHTTPResponse, host: str) -> SinkUnavailable:
     """The error for an answer, with or without JSON, by which a server or a proxy before it says to try again later."""
-    kind = reason = ""
-    with suppress(ValueError):
-        kind, reason = _reason(json.loads(answer.data))
+    kind, reason = _reason(_parsed(answer.data))
     return SinkUnavailable(f"{reason or kind or 'busy'} (HTTP {answer.status})", where=host)
 
 

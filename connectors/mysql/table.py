@@ -74,6 +74,10 @@ _INTEGERS = {
     "int": (Kind.INT, Kind.INT_UNSIGNED),
     "bigint": (Kind.BIGINT, Kind.BIGINT_UNSIGNED),
 }
+GEOMETRIES = (
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+)  # fmt: skip
+"""Spatial types, in the order of their numbers in TABLE_MAP."""
 _TEMPORAL = {"time": Kind.TIME, "datetime": Kind.TIMESTAMP, "timestamp": Kind.TIMESTAMP_LTZ}
 _SIZED = {"char": Kind.CHAR, "varchar": Kind.VARCHAR, "binary": Kind.BINARY, "varbinary": Kind.VARBINARY}
 _PLAIN = {
@@ -81,9 +85,7 @@ _PLAIN = {
     "tinytext": Kind.STRING, "text": Kind.STRING, "mediumtext": Kind.STRING, "longtext": Kind.STRING,
     "tinyblob": Kind.BYTES, "blob": Kind.BYTES, "mediumblob": Kind.BYTES, "longblob": Kind.BYTES,
     "enum": Kind.STRING, "set": Kind.STRING, "uuid": Kind.STRING, "inet4": Kind.STRING, "inet6": Kind.STRING,
-    "geometry": Kind.GEOMETRY, "point": Kind.GEOMETRY, "linestring": Kind.GEOMETRY, "polygon": Kind.GEOMETRY,
-    "multipoint": Kind.GEOMETRY, "multilinestring": Kind.GEOMETRY, "multipolygon": Kind.GEOMETRY,
-    "geometrycollection": Kind.GEOMETRY,
+    **dict.fromkeys(GEOMETRIES, Kind.GEOMETRY),
 }  # fmt: skip
 
 

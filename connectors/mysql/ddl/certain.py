@@ -23,11 +23,10 @@ from dataclasses import dataclass
 from cdc.schema import DataType, Kind
 from cdc.types.certain import LongerBytes, LongerText, OutsideOf, uncertain
 from cdc.types.kinds import RANGES, REALS, TEXTS
-from connectors.mysql.ddl.certain_default import GEOMETRIES
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import cuts_blanks, rewritten_text
-from connectors.mysql.table import MySqlColumn, data_type
+from connectors.mysql.table import GEOMETRIES, MySqlColumn, data_type
 from connectors.shared.ddl.charsets import max_bytes
 
 _OTHER_NUMBERS = {
@@ -69,9 +68,16 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
     `strict`: the statement ran under STRICT_TRANS_TABLES or STRICT_ALL_TABLES. `tinyint1_as_boolean`: as in
     `data_type`; the sink then lacks values of a TINYINT(1) other than 0 and 1.
     """
-    reason = uncertain_beyond_types(old, new, strict=strict, tinyint1_as_boolean=tinyint1_as_boolean)
-    if reason:
-        return reason
+    by_rules = uncertain_beyond_types(old, new, strict=strict, tinyint1_as_boolean=tinyint1_as_boolean)
+    return by_rules or uncertain_by_types(old, new, strict=strict, tinyint1_as_boolean=tinyint1_as_boolean)
+
+
+def uncertain_by_types(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False) -> str:
+    """Return why the sinks' types leave values of the column uncertain; empty when they do not.
+
+    `strict` and `tinyint1_as_boolean` are as in `uncertain_column`, of which this is the part after
+    `uncertain_beyond_types`.
+    """
     before, after = (data_type(column, tinyint1_as_boolean=tinyint1_as_boolean) for column in (old, new))
     found = None if before == after and old.type == new.type else uncertain(after, before)
     refused = strict and found is not None and isinstance(found.rows, _REFUSED_WHEN_STRICT)

@@ -12,13 +12,10 @@ import struct
 from decimal import Decimal, InvalidOperation
 
 from connectors.mysql.ddl.defaults import is_bytes
-from connectors.mysql.table import MySqlColumn
+from connectors.mysql.table import GEOMETRIES, MySqlColumn
 from connectors.shared.ddl.statements import Default, DefaultKind
 from connectors.shared.ddl.types import STORED_TEXT
 
-GEOMETRIES = (
-    "geometrycollection", "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-)  # fmt: skip
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _DIGITS = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
 _REAL = re.compile(rf"{_DIGITS.pattern}(?:[eE][-+]?\d+)?")

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from cdc.errors import SchemaUnknown
 from cdc.schema import Position, TableId
-from connectors.mysql.ddl.certain import uncertain_beyond_types, uncertain_column
+from connectors.mysql.ddl.certain import uncertain_beyond_types, uncertain_by_types
 from connectors.mysql.ddl.certain_default import uncertain_default, unsupported_default
 from connectors.mysql.ddl.computed import computed_from, is_collated, is_retyped, redefinition
 from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
@@ -291,7 +291,7 @@ class _Alteration:
         strict, boolean = self.dialect.strict, self.tinyint1_as_boolean
         by_session = rewritten_by_session(old, new, self.dialect)
         hidden = by_session or uncertain_beyond_types(old, new, strict=strict, tinyint1_as_boolean=boolean)
-        reason = hidden or uncertain_column(old, new, strict=strict, tinyint1_as_boolean=boolean)
+        reason = hidden or uncertain_by_types(old, new, strict=strict, tinyint1_as_boolean=boolean)
         self._note_uncertain(name, reason, unseen=unseen or bool(hidden))
 
     def _note_uncertain(self, column: str, reason: str, *, unseen: bool = False) -> None:

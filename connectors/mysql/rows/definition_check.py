@@ -7,15 +7,9 @@ from collections.abc import Callable
 from cdc.errors import SchemaUnknown
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.table_map import TableMapEvent
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import GEOMETRIES, MySqlColumn, MySqlTable
 
 _BLOBS = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
-_SHAPES = frozenset(
-    {
-        "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-        "geometrycollection",
-    }
-)  # fmt: skip
 _VARYING = frozenset({"varchar", "varbinary", "vector"})
 _TYPES: dict[int, frozenset[str]] = {
     codes.TINY: frozenset({"tinyint"}),
@@ -48,7 +42,7 @@ _TYPES: dict[int, frozenset[str]] = {
     codes.BLOB: _BLOBS,
     codes.BLOB_COMPRESSED: _BLOBS,
     codes.JSON: frozenset({"json"}),
-    codes.GEOMETRY: _SHAPES,
+    codes.GEOMETRY: frozenset(GEOMETRIES),
     codes.VECTOR: frozenset({"vector"}),
 }
 _LENGTH_FIELDS = {"tinyblob": 1, "tinytext": 1, "blob": 2, "text": 2, "mediumblob": 3, "mediumtext": 3}

@@ -17,7 +17,7 @@ from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.definition_check import hidden_hashes
 from connectors.mysql.rows.table_map import TableMapEvent, parse_table_map
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import GEOMETRIES, MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import max_bytes
 
 _GEOMETRY_TYPE: Final = 7
@@ -36,9 +36,6 @@ _PLAIN: Final = {
     codes.DATETIME_OLD: "datetime",
 }  # fmt: skip
 _FRACTIONS: Final = {codes.TIMESTAMP2: "timestamp", codes.TIME2: "time", codes.DATETIME2: "datetime"}
-_GEOMETRIES: Final = (
-    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
-)  # fmt: skip
 _BLOB_SIZES: Final = {1: "tiny", 2: "", 3: "medium", 4: "long"}
 
 
@@ -95,7 +92,7 @@ class _ColumnWalk:
         if code == codes.BIT:
             return MySqlColumn(name, "bit", meta, nullable=nullable)
         if code == codes.GEOMETRY:
-            return MySqlColumn(name, _GEOMETRIES[next(self._geometries, 0)], nullable=nullable)
+            return MySqlColumn(name, GEOMETRIES[next(self._geometries, 0)], nullable=nullable)
         if code == codes.VECTOR:
             return MySqlColumn(name, "vector", next(self._dimensions, None), nullable=nullable)
         if code in (codes.ENUM, codes.SET):
