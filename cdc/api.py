@@ -114,7 +114,7 @@ def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None
     SpecError, StateError, EngineError.
     """
     from cdc.job.state_location import reading
-    from cdc.planning.planner import plan_file
+    from cdc.planning.run import plan_file
 
     spec = _as_pipeline(pipeline).spec
     with reading(_path(state_dir), spec) as state:

@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from cdc.errors import ChangeRefused, SpecError
+from cdc.planning.last_run import LastRun
 from cdc.planning.plan import Plan, plan_text
-from cdc.planning.planner import plan_pipeline, with_existing_rows
+from cdc.planning.planner import plan_pipeline
+from cdc.planning.run import with_existing_rows
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.sink import KeylessRows
 from cdc.source import Snapshots
 from cdc.spec.check import check
 from cdc.spec.compiled import compile_spec
 from cdc.spec.model import PipelineSpec
+from cdc.tables.entry import TableViews
 from cdc.tables.table_map import ExistingRows
 from cdc.testing.line_sink import LineSink
 from cdc.testing.list_source import ListSource
@@ -133,12 +136,13 @@ def test_a_table_that_the_sink_refuses_is_marked_among_the_others() -> None:
     with pytest.raises(ChangeRefused, match=r"values refuses 1 of 2 tables: ods\.log: a table needs a key"):
         plan.check()
     made_plan(spec(RULES), TABLES, Described()).check()
-    known = [table.sink for table in plan.tables]
-    behind = made_plan(spec(RULES), TABLES, Choosy(), known, changed=[TableId("shop", "log")])
+    log = TableId("shop", "log")
+    known = {table.sink: table.schema for table in plan.tables}
+    behind = made_plan(spec(RULES), TABLES, Choosy(), LastRun(TableViews({log: ORDERS}, sink=known)))
     behind.check()
     assert [len(table.statements) for table in behind.tables] == [0, 1], "the log has what a run would do"
     ruled = {table: TableSchema(schema.columns, ("id",)) for table, schema in TABLES.items()}
-    made_plan(spec(RULES), TABLES, Choosy(), known, ruled=ruled).check()
+    made_plan(spec(RULES), TABLES, Choosy(), LastRun(TableViews(rules=ruled, sink=known))).check()
 
 
 class ByHand(Described):
@@ -167,8 +171,8 @@ def test_a_plan_says_where_a_run_would_stop_as_nothing_may_be_made_in_the_sink(
     found = {str(table.sink): table.refused for table in plan.tables if table.refused}
     assert found.keys() == stops.keys()
     assert all(text in found[name] for name, text in stops.items())
-    known = made_plan(spec(written + RULES), TABLES, ByHand(), known=[table.sink for table in plan.tables])
-    assert not any(table.refused for table in known.tables)
+    last = LastRun(TableViews(sink={table.sink: table.schema for table in plan.tables}))
+    assert not any(table.refused for table in made_plan(spec(written + RULES), TABLES, ByHand(), last).tables)
 
 
 def test_a_sink_that_cannot_describe_is_planned_without_statements() -> None:
@@ -258,7 +262,7 @@ def test_a_plan_shows_what_the_rules_make_of_the_tables() -> None:
 
 def test_a_paused_table_that_its_rule_does_not_fit_is_a_note() -> None:
     rules = RULE.format("line")
-    planned = made_plan(spec(rules), TABLES, Described(), paused={TableId("shop", "orders")})
+    planned = made_plan(spec(rules), TABLES, Described(), LastRun(paused=frozenset({TableId("shop", "orders")})))
     assert [str(table.source) for table in planned.tables] == ["shop.log"]
     (note,) = planned.notes
     assert note.startswith(

@@ -21,7 +21,7 @@ from cdc.evolution import journal
 from cdc.flow.expected import not_added
 from cdc.flow.middle import Middle
 from cdc.flow.shadow_tables import names_of
-from cdc.planning.differences import altered_tables
+from cdc.planning.altered import altered_tables
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Sink
 from cdc.source import Snapshots, Source

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from cdc.errors import ChangeRefused, EngineError
+from cdc.errors import ChangeRefused
 from cdc.evolution.merge import merge_all
 from cdc.flow.expected import check_existing_tables, check_expected
+from cdc.planning.last_run import LastRun
 from cdc.planning.plan import Plan, TablePlan
-from cdc.planning.table_checks import check_merges, check_patterns, check_rules, unfit
+from cdc.planning.table_checks import check_merges, check_rules, unfit
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import KeylessRows, Sink
-from cdc.source import Context, Snapshots
-from cdc.spec.compiled import compile_spec
-from cdc.tables.pauses import PauseReader
 from cdc.tables.sinks import with_shard
-from cdc.tables.table_map import ExistingRows
 
 if TYPE_CHECKING:
     from cdc.evolution.behavior import Policy
     from cdc.flow.middle import Middle
-    from cdc.source import Source
     from cdc.spec.model import PipelineSpec
-    from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
 
 
@@ -36,24 +28,20 @@ def plan_pipeline(
     middle: Middle,
     tables: Mapping[TableId, TableSchema],
     sink: Sink | None,
-    known: Collection[TableId] = (),
-    paused: Collection[TableId] = (),
+    last: LastRun | None = None,
     keyless: KeylessRows = KeylessRows.EQUAL,
-    changed: Collection[TableId] = (),
-    ruled: Mapping[TableId, TableSchema] = MappingProxyType({}),
 ) -> Plan:
     """Plan for the source's current tables; queries the sink's tables, and marks tables at which a run would stop.
 
-    `middle` is the compiled pipeline file. `known` are sink tables of earlier runs: they may differ, as changes of them
-    were skipped. No statements are planned for known sink tables of source tables that have `changed` since, as the log
-    has those changes, or whose key is changed by edited rules; `ruled` are the source tables' schemas after the rules
-    of earlier runs. As in a run, `paused` source tables whose rule does not fit are skipped, with a note.
+    `middle` is the compiled pipeline file. Sink tables of the `last` run may differ, as changes of them were skipped.
+    No statements are planned for those of source tables that have changed since, as the log has those changes, or whose
+    key is changed by edited rules. As in a run, paused source tables whose rule does not fit are skipped, with a note.
 
     Raises SpecError on collisions, and with every mistake of the rules.
     """
     middle.routes.check(tables)
-    rules = middle.rules
-    unfit_tables = unfit(rules, {table: schema for table, schema in tables.items() if table in paused})
+    rules, last = middle.rules, last or LastRun()
+    unfit_tables = unfit(rules, {table: schema for table, schema in tables.items() if table in last.paused})
     made = check_rules(rules, {table: schema for table, schema in tables.items() if table not in unfit_tables})
     found = check_merges(middle, made)
     sources: dict[TableId, dict[TableId, TableSchema]] = {}
@@ -63,9 +51,11 @@ def plan_pipeline(
     plans = [_plan_table(to, own, found.after.sinks[to], sink) for to, own in sources.items()]
     plans = [replace(plan, gone=_rows_of_gone(plan, middle)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
+    known = last.sink_tables
     plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found.expected, sink) for plan in plans]
+    ruled = last.ruled_tables
     rekeyed = {table for table, old in ruled.items() if table in made and old.primary_key != made[table].primary_key}
-    ahead = rekeyed.union(changed)
+    ahead = rekeyed.union(last.changed_tables(tables))
     plans = [plan if plan.sink not in known else _without_changes(plan, ahead) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
@@ -73,69 +63,6 @@ def plan_pipeline(
         for table, error in unfit_tables.items()
     )
     return Plan(spec.label, spec.source.type, spec.sink.type, tuple(plans), str(middle.policy), notes, keyless=keyless)
-
-
-def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
-    """Connect to source and sink and plan; `state` is the state of earlier runs, None when there were none.
-
-    Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
-    """
-    from cdc.planning.differences import (
-        changed_note,
-        changed_tables,
-        last_sink_tables,
-        notes_since,
-        ruled_tables,
-        unfit_notes,
-    )
-    from cdc.state.fingerprint import Fingerprints
-    from cdc.state.store import LocalStore
-
-    with tempfile.TemporaryDirectory(prefix="cdc-plan-") as folder:
-        store = LocalStore(Path(folder))
-        try:
-            source = spec.source.build(Context(spec.name, store.within("source")))
-            sink = spec.sink.build(Context(spec.name, store.within("sink")))
-        except ImportError as error:
-            raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
-        try:
-            middle = compile_spec(spec)
-            tables, kept = source.tables(), None if state is None else Fingerprints(state.store).read()
-            known = () if kept is None else kept.patterns
-            missing = check_patterns(spec, middle.routes, tables, complete=source.lists_all_tables, known=known)
-            paused = () if state is None else PauseReader(state).tables().paused
-            known_sinks = () if state is None else last_sink_tables(state)
-            changed = [] if state is None else changed_tables(state, tables)
-            ruled = {} if state is None else ruled_tables(state)
-            plan = plan_pipeline(spec, middle, tables, sink, known_sinks, paused, sink.keyless, changed, ruled)
-            plan = with_existing_rows(plan, middle.existing_rows, source, sink, known_sinks)
-            since = () if state is None else notes_since(state, middle.rules, sink, spec.sink, paused, spec.source)
-            unfit = () if state is None else unfit_notes(state, middle, source)
-            ahead = [changed_note(changed)] if changed else []
-            return replace(plan, notes=(*plan.notes, *since, *unfit, *ahead), unmatched=tuple(map(str, missing)))
-        finally:
-            source.stop()
-
-
-def with_existing_rows(
-    plan: Plan, existing: ExistingRows, source: Source, sink: Sink, known: Collection[TableId] = ()
-) -> Plan:
-    """Add to the plan what happens to existing rows of sink tables before their first snapshot. Raises SinkError.
-
-    `known` are sink tables of earlier runs.
-    """
-    return replace(plan, tables=tuple(
-        table if table.sink in known else _with_rows(table, existing, source, sink) for table in plan.tables
-    ))  # fmt: skip
-
-
-def _with_rows(plan: TablePlan, existing: ExistingRows, source: Source, sink: Sink) -> TablePlan:
-    new = plan.actual is not None and not plan.refused and source.snapshots(plan.source) is Snapshots.ALWAYS
-    if not new or not sink.holds_rows(plan.sink):
-        return plan
-    if existing.refuses(plan.schema):
-        return replace(plan, refused=str(existing.refusal(plan.sink, plan.schema)), statements=())
-    return replace(plan, rows=existing)
 
 
 def _plan_table(

@@ -17,6 +17,7 @@ from cdc.flow.middle import Middle
 from cdc.job.pausing import find_source_table
 from cdc.offsets import source_offset
 from cdc.planning.differences import unfit_notes
+from cdc.planning.last_run import LastRun
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
@@ -370,7 +371,7 @@ def test_columns_that_were_left_out_come_with_an_edit_of_the_behavior_or_a_copy_
     routes, coercion = RouteTable(), Coercion("fail")
     begun = run_in_memory(source, sink, middle=Middle(routes, before, coercion), state=tmp_path)
     assert "more" not in sink.rows(A)[-1]
-    noted = unfit_notes(StateDir(tmp_path), Middle(routes, after or before), source)
+    noted = unfit_notes(LastRun.read(StateDir(tmp_path)), Middle(routes, after or before), source)
     assert [*noted] == ([] if after is None else [
         "shop.a: columns of shop.a were skipped here before; shop.a is re-snapshotted for that"
     ])  # fmt: skip

@@ -12,7 +12,9 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
 from cdc.job.sink_tables import SinkTables
-from cdc.planning.differences import changed_note, changed_tables, notes_since
+from cdc.planning.differences import notes_since
+from cdc.planning.last_run import LastRun
+from cdc.planning.run import changed_note
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.directory import StateDir
@@ -56,7 +58,7 @@ class Life:
             return connection.execute(statement).fetchall()
 
     def notes(self, made: Rules | None = None) -> list[str]:
-        return list(notes_since(self.state, made, self.sink()))
+        return list(notes_since(LastRun.read(self.state), made, self.sink()))
 
 
 @pytest.fixture
@@ -69,8 +71,8 @@ def test_a_column_that_was_dropped_in_the_sink_is_put_back(life: Life, caplog: p
     life.check()
     assert life.notes() == [], "nothing is said of what is as it was left"
     assert caplog.messages == []
-    assert changed_tables(life.state, {ORDERS: SCHEMA, TableId("shop", "new"): SCHEMA}) == []
-    assert changed_tables(life.state, {ORDERS: TableSchema(SCHEMA.columns[:2], ("id",))}) == [ORDERS]
+    assert LastRun.read(life.state).changed_tables({ORDERS: SCHEMA, TableId("shop", "new"): SCHEMA}) == []
+    assert LastRun.read(life.state).changed_tables({ORDERS: TableSchema(SCHEMA.columns[:2], ("id",))}) == [ORDERS]
     assert changed_note([ORDERS]).startswith("the source has changed shop.orders: a run applies the changes")
     life.sql("ALTER TABLE shop.orders DROP COLUMN qty")
     life.sql("ALTER TABLE shop.orders ADD COLUMN loaded TIMESTAMP")

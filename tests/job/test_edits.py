@@ -16,6 +16,7 @@ from cdc.errors import EditRefused, SinkError, SpecError
 from cdc.job.edits import Edits, fingerprint_of
 from cdc.planning.differences import notes_since
 from cdc.planning.edited_options import relocated_rows
+from cdc.planning.last_run import LastRun
 from cdc.schema import CreateTable, TableId
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compile_spec
@@ -279,7 +280,7 @@ def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> 
     edited = life.spec(sink=_kafka(topic="two"))
     with pytest.raises(EditRefused, match=r"p\.yaml: sink\.topic.*shop\.orders went to one, now to two"):
         Edits(edited, compile_spec(edited), life.state).check_tables(source, ListSink())
-    assert list(notes_since(life.state, None, None, edited.sink)) == [
+    assert list(notes_since(LastRun.read(life.state), None, None, edited.sink)) == [
         "a run would stop: rows would be written to another place in the sink: shop.orders went to one, now to two"
     ]
     taken_back, sink = life.spec(sink=_kafka(topic="one")), ListSink()
@@ -304,7 +305,7 @@ def test_another_fence_topic_is_refused(life: Life) -> None:
         edited.check_sink(ListSink())
     Fingerprints(life.state.store).write(fingerprint_of(life.spec(sink=_kafka(**{"value.format": "json"}))))
     assert "a run would stop: sink.value.format is debezium-json now" in str(
-        notes_since(life.state, None, None, life.spec(sink=_kafka()).sink)
+        notes_since(LastRun.read(life.state), None, None, life.spec(sink=_kafka()).sink)
     )
 
 
