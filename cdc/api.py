@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal, NamedTuple
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from cdc.planning.plan import Plan
     from cdc.progress import TableTotals
     from cdc.spec.model import Checked, PipelineSpec, SpecWarning
-    from cdc.status.model import StatusDocument as Document
 
 _one_run = threading.Lock()
 """Held while this process runs a pipeline: Spark has one context per process."""
@@ -153,66 +150,6 @@ def run(
     return started
 
 
-def run_here(
-    pipeline: Pipeline,
-    *,
-    until_caught_up: bool = False,
-    master: str | None = None,
-    state_dir: Path | None = None,
-    log_format: str = "text",
-    background: bool = False,
-    events: Path | None = None,
-    metrics: tuple[str, int] | None = None,
-) -> int:
-    """Run a pipeline in this thread and return the exit code. For a process that does nothing else: the command line.
-
-    In the main thread, SIGINT and SIGTERM stop the run after the running batch; a second signal ends the process.
-    `background` reads with half the cores; `events` is a file that gets a line per event; `metrics` is the host and
-    port to serve metrics at. A failed run is restarted as `pipeline.restart` says. Raises CdcError.
-    """
-    from cdc.job.notifying import RunNotifying
-    from cdc.job.report import Reporter
-    from cdc.job.restarting import run_with_restarts
-    from cdc.job.run import run as run_job
-    from cdc.job.several_sinks import run_sinks
-    from cdc.job.state_location import check_one_sink, of_sink, state_location
-    from cdc.state.directory import StateDir
-
-    with ExitStack() as stack:
-        stack.enter_context(_Turn())
-        metrics_of = (lambda document: None) if metrics is None else _metrics(stack, *metrics)
-
-        def run_once(spec: PipelineSpec, notifying: RunNotifying, control: RunControl) -> int:
-            def on_status(document: Document) -> None:
-                notifying(document)
-                metrics_of(document)
-
-            return run_job(
-                spec,
-                until_caught_up=until_caught_up,
-                master=master,
-                state_dir=None if state_dir is None else Path(of_sink(state_dir, spec)),
-                log_format=log_format,
-                background=background,
-                events=events,
-                control=control,
-                on_status=on_status,
-            )
-
-        first = pipeline.specs[0]
-        if len(pipeline.specs) == 1:
-            notifying = stack.enter_context(RunNotifying(first, log_format))
-            root = state_location(state_dir, first).root
-            check_one_sink(first, root)
-            stop_requested = StateDir(root).stop_requested
-            return run_with_restarts(
-                first, partial(run_once, first, notifying), Reporter(log_format), stop_requested=stop_requested
-            )
-        root = state_location(state_dir, first.model_copy(update={"sink_name": ""})).root
-        bounded = until_caught_up or first.pipeline.bounded
-        return run_sinks(pipeline.specs, run_once, root=root, master=master, log_format=log_format, bounded=bounded)
-
-
 State = Literal["running", "stopping", "ended", "failed"]
 
 
@@ -324,16 +261,6 @@ class Run:
         if self._thread.is_alive():
             return "stopping" if self._control.stop.is_set() else "running"
         return "ended" if self._error is None else "failed"
-
-
-def _metrics(stack: ExitStack, host: str, port: int) -> Callable[[Document], None]:
-    """Serve metrics until the stack is closed. Returns a callback that takes each status document."""
-    from cdc.status.metrics import MetricsServer
-
-    server = MetricsServer()
-    server.start(host, port)
-    stack.callback(server.stop)
-    return server
 
 
 class _Turn:

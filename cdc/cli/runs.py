@@ -50,7 +50,8 @@ def run(
     with errors_as(log_format):
         if background:
             lower_priority()
-        from cdc.api import load, run_here
+        from cdc.api import load
+        from cdc.job.foreground import run_to_end
 
         pipeline = load(shown_name(file), text=text_of(file))
         if file == "-" and pipeline.specs[0].pipeline.name is None:
@@ -63,8 +64,8 @@ def run(
 
             message = begin_from(pipeline.spec, from_savepoint, state_root(state_dir, pipeline.spec))
             say("warning", message, log_format)
-        code = run_here(
-            pipeline,
+        code = run_to_end(
+            pipeline.specs,
             until_caught_up=until_caught_up,
             master=master,
             state_dir=state_dir,
