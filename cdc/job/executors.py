@@ -21,7 +21,7 @@ from cdc.errors import CdcError, StateError, from_json
 from cdc.flow.task import PrepareTask
 from cdc.job.error_transport import recover
 from cdc.job.spark.same_environment import check, installed, look
-from cdc.job.stream import TaskParts
+from cdc.job.stream_parts import TaskParts
 from cdc.sink import Sink
 from cdc.source import Context, Source
 from cdc.spec.model import PipelineSpec

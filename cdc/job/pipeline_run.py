@@ -21,7 +21,7 @@ from cdc.job.monitor import Monitor
 from cdc.job.query import query_of
 from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.spark_side import SparkSide
-from cdc.job.stream import StreamParts
+from cdc.job.stream_parts import StreamParts
 from cdc.job.watch import Signals, Watch
 from cdc.retry import RetryPolicy
 from cdc.source import Context

@@ -15,7 +15,8 @@ from cdc.job.error_transport import briefly
 from cdc.job.foreach_batch import ForeachBatch
 from cdc.job.log_records import same_run
 from cdc.job.spark.session import java_errors_named, warm_workers
-from cdc.job.stream import FORMAT, StreamParts, data_source
+from cdc.job.stream import FORMAT, data_source
+from cdc.job.stream_parts import StreamParts
 from cdc.job.watch import QueryStart
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
 

@@ -26,7 +26,7 @@ from cdc.job.spark.session import (
     without_variables,
 )
 from cdc.job.spark.without_executors import warn_without_executors
-from cdc.job.stream import StreamParts
+from cdc.job.stream_parts import StreamParts
 from cdc.process.without_pandas import hide_pandas
 from cdc.sink import Sink
 from cdc.source import Limits, Source

@@ -8,91 +8,36 @@ Spark does not pass the batch number to the reader, so it is part of the offset 
 
 from __future__ import annotations
 
-import pickle
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext, cloudpickle
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from cdc.errors import CdcError, SourceError
 from cdc.job.error_transport import CrossingError, crossing
-from cdc.job.log_records import label_records
 from cdc.job.spark.same_environment import check_same_environment
+from cdc.job.stream_parts import SealedParts, StreamParts
 from cdc.offsets import BATCH_KEY, numbered, source_offset
 from cdc.tables.log import TableLog
 from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox
 
 if TYPE_CHECKING:
-    from cdc.flow.task import PrepareTask
-    from cdc.job.spark.same_environment import Installed
     from cdc.schema import TableId
-    from cdc.source import Flag, Limits, Offset, Order, Source, Split
-    from cdc.state.directory import StateDir
+    from cdc.source import Offset, Order, Split
 
 FORMAT = "cdc"
 WAIT_S = 0.5
 """Longest wait of `latestOffset` in seconds: new events end it at once; an idle pipeline makes two calls a second."""
 _LOOK_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class TaskParts:
-    """The parts of a run that tasks need. `alike` are the packages that must be installed there; None for any."""
-
-    task: PrepareTask
-    stop: Flag
-    alike: Installed | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StreamParts:
-    """The parts that stream reader and executors need. Sent sealed in the data source class, never as an option.
-
-    `source` and `state` are for the driver's machine, where batches are planned; `side` is for the executors. `label`
-    is the pipeline's name in log lines of these processes, empty if they work for one pipeline only.
-    """
-
-    source: Source
-    state: StateDir
-    limits: Limits
-    parallelism: int
-    side: TaskParts
-    label: str = ""
-
-
-class SealedParts:
-    """Passes StreamParts between processes as bytes, and unpickles them only where they are used.
-
-    Half of the processes that Spark starts only pass them on, and importing a source takes half a second.
-    """
-
-    def __init__(self, plan: StreamParts | None = None, pickled: bytes = b"") -> None:
-        self._plan, self._pickled = plan, pickled
-
-    @property
-    def plan(self) -> StreamParts:
-        """The parts, one object per process. From then on the process does not import pandas: values stay in Arrow."""
-        if self._plan is None:
-            from cdc.process.without_pandas import hide_pandas
-
-            hide_pandas()
-            self._plan = plan = pickle.loads(self._pickled)
-            if plan.label:
-                label_records(plan.label)
-        return self._plan
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        pickled = self._pickled or cloudpickle.dumps(self._plan)  # type: ignore[no-untyped-call]
-        return SealedParts, (None, pickled)
 
 
 class SplitPartition(InputPartition):

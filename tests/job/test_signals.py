@@ -142,7 +142,7 @@ MOMENTS = {
     "before Java": ("import cdc.job.spark.java as at", "choose_java", ""),
     "while Java starts": ("import subprocess; at = subprocess.Popen", "__init__", "pyspark-shell"),
     "in the session": ("import cdc.job.lock; at = cdc.job.lock.RunLock", "name_java", ""),
-    "when the query starts": ("import cdc.job.stream; at = cdc.job.stream.StreamParts", "__init__", ""),
+    "when the query starts": ("import cdc.job.stream_parts; at = cdc.job.stream_parts.StreamParts", "__init__", ""),
     "in the first batch": ("import cdc.state.decisions; at = cdc.state.decisions.CommitLog", "decide", ""),
 }
 """A function that the run calls at that moment, and a word among its arguments: the run says so and goes on, and the

@@ -21,7 +21,8 @@ from cdc.flow.task import PrepareTask
 from cdc.flow.task_result import TaskResult
 from cdc.job.error_transport import CrossingError, recover
 from cdc.job.spark.same_environment import installed
-from cdc.job.stream import SealedParts, SplitPartition, StreamParts, StreamReader, TaskParts, data_source
+from cdc.job.stream import SplitPartition, StreamReader, data_source
+from cdc.job.stream_parts import SealedParts, StreamParts, TaskParts
 from cdc.offsets import BATCH_KEY, source_offset
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
@@ -121,7 +122,8 @@ def test_after_a_stop_request_no_batch_is_planned(tmp_path: Path) -> None:
 def test_an_answer_that_a_stop_cut_off_leaves_no_traceback_in_the_terminal(error: str, shown: bool) -> None:
     """Spark's runner of readers writes to the closed connection once more after `stop`, and ends with what that met."""
     code, stderr = ended_process(f"""
-from cdc.job.stream import SealedParts, StreamParts, StreamReader
+from cdc.job.stream import StreamReader
+from cdc.job.stream_parts import SealedParts, StreamParts
 from cdc.source import Limits
 from cdc.testing import ListSource
 StreamReader(SealedParts(StreamParts(ListSource(()), None, Limits(1, 1), 1, None))).stop()
@@ -135,7 +137,7 @@ raise {error}("of the runner")
 def test_lines_of_a_process_that_pipelines_share_name_the_pipeline() -> None:
     code, stderr = ended_process("""
 import logging, pickle, warnings
-from cdc.job.stream import SealedParts, StreamParts
+from cdc.job.stream_parts import SealedParts, StreamParts
 for label in ("", "shop", "shop"):
     pickle.loads(pickle.dumps(SealedParts(StreamParts(None, None, None, 1, None, label)))).plan
     logging.getLogger("connectors.mysql").info("not worth a look")
