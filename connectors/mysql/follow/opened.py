@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cdc.errors import PositionLost
+from cdc.errors import PositionLost, SourceUnavailable
 from cdc.schema import TableId
 from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
@@ -44,10 +44,13 @@ def check_log(
         check_same(connection, start.server)
         check_not_reset(connection, info, start.gtids)
         check_same_log(connection, info, at, done)
-        unknown = at == start.position and check_same_history(connection, info, at.file, at.position, start.gtids)
+        try:
+            if at == start.position:
+                check_same_history(connection, info, at.file, at.position, start.gtids)
+        except SourceUnavailable:  # a reset log, if it is one, explains more
+            _check_opened(store, streams.session, info.identity, at.file)
+            raise
     before = _check_opened(store, streams.session, info.identity, at.file)
-    if unknown:  # raised after the check for a reset log; the file of a possibly different server is not noted
-        raise unknown
     if before != at.file:
         note_opened(store, info.identity, at.file, opened_s(streams.session(), at.file))
     return info

@@ -79,20 +79,15 @@ def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPositio
 
 def check_same_history(
     connection: MySqlConnection, info: ServerInfo, file: str, position: int, done: str | None
-) -> SourceUnavailable | None:
+) -> None:
     """Raise SourceError when a MariaDB server had other transactions at that position than were read there.
 
     MariaDB servers have no unique name, only a number, which is often left at 1, so another server looks like the same
-    one. When the server cannot answer, its error is returned instead of raised: the caller checks next whether the log
-    was reset, which explains more.
+    one. Raises SourceUnavailable when the server cannot answer.
     """
     if not info.mariadb or done is None:
-        return None
-    try:
-        found = gtids_at(connection, file, position)
-    except SourceUnavailable as error:
-        return error
-    there, read = MariaDbGtid.parse(found), MariaDbGtid.parse(done)
+        return
+    there, read = MariaDbGtid.parse(gtids_at(connection, file, position)), MariaDbGtid.parse(done)
     numbers = {domain: (server, number) for domain, server, number in read.domains}
     other = [entry for entry in there.domains if numbers.get(entry[0], entry[1:]) != entry[1:]]
     if other:
@@ -102,7 +97,6 @@ def check_same_history(
             where=where_of(connection),
             hint=_POINT,
         )
-    return None
 
 
 def needed_gtids(done: str | None, where: str, *, old: str, new: str) -> str:
