@@ -98,6 +98,8 @@ class MySqlSourceOptions(SnapshotOptions):
         "debezium.table.include.list": _TABLES,
         "debezium.table.exclude.list": _TABLES,
         "debezium.gtid.source.*": "remove it: transactions of all original servers are captured",
+        "scan.read-changelog-as-append-only.enabled": "remove it; `converter-after-transform: SOFT_DELETE` of a "
+        "rule keeps rows that the source deletes",
     }
 
     flink_defaults: ClassVar[dict[str, str]] = {

@@ -73,6 +73,7 @@ class PaimonSinkOptions(LakeSinkOptions):
         TABLE: "Properties of new tables, such as `table.properties.bucket: 8`.",
     }
     flink_only: ClassVar[dict[str, str]] = {
+        "commit.user": "the commit user is the pipeline's id, after `commit.user-prefix`",
         "sink.cross-partition-upsert.tables": "the partition columns are part of the key, and an update that moves "
         "a row deletes the old one",
     }

@@ -101,7 +101,10 @@ def block_of(
             continue
         empty = _without_key(schema, arrays)
         if empty is not None:
-            reason = "a row without a value for each key column (see primary-keys)"
+            reason = (
+                "a row without a value for each key column (see primary-keys; PostgreSQL's old rows have them with "
+                "REPLICA IDENTITY FULL, not USING INDEX)"
+            )
             images = _without(images, empty, left_out, reason)
             continue
         for reason, number in counts.items():

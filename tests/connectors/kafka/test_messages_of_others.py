@@ -70,6 +70,13 @@ def test_a_value_that_debezium_did_not_have_is_not_written(tmp_path: Path, case:
     assert skipping.counts == {"unreadable-message topic": 1}
 
 
+def test_an_old_row_without_its_key_names_the_replica_identity_that_has_it(tmp_path: Path) -> None:
+    """PostgreSQL sends the columns of the index alone with REPLICA IDENTITY USING INDEX."""
+    message = postgres({"id": 1, "v": "b"}) | {"before": {"id": None, "v": "a"}}
+    with pytest.raises(CorruptLog, match=r"a value for each key column .*REPLICA IDENTITY FULL, not USING INDEX"):
+        rows(followed(tmp_path, ({"id": 1}, message)))
+
+
 def test_tables_of_two_keyspaces_are_two(tmp_path: Path) -> None:
     """Vitess writes no name of a database."""
     messages = [envelope("c", None, {"id": number}) for number in range(2)]
