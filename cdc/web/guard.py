@@ -21,11 +21,11 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cdc.web.settings import WebSettings, host_name
+from cdc.web.settings import WebSettings
 
 API: Final = "/api/"
 API_HEADER: Final = "x-cdc-request"
@@ -127,7 +127,10 @@ class Guard:
         if refused is not None:
             await refused(scope, receive, sent)
             return
-        read = await _whole(receive) if request.method not in _READING else receive
+        try:
+            read = await _whole(receive) if request.method not in _READING else receive
+        except ClientDisconnect:
+            return
         if read is None:
             refused = _refusal(request, 413, f"the request is longer than {MOST_BODY:,} bytes")
             refused.headers["connection"] = "close"
@@ -141,7 +144,7 @@ class Guard:
             return _refusal(request, 421, "this is not a name of the server (see the option for host names)")
         writes = request.method not in _READING
         origin = headers.get("origin")
-        if writes and origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
+        if writes and origin is not None and _netloc(origin).lower() != headers["host"].lower():
             return _refusal(request, 403, "requests from pages of other sites are refused")
         if writes and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return _refusal(request, 403, "requests from pages of other sites are refused")
@@ -168,12 +171,15 @@ class Guard:
 
 
 async def _whole(receive: Receive) -> Receive | None:
-    """Read the request's body up to the limit, and return a `receive` that replays it; None when it is longer."""
+    """Read the request's body up to the limit, and return a `receive` that replays it; None when it is longer.
+
+    Raises ClientDisconnect when the connection ends before the body does.
+    """
     body = b""
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            break  # the client has disconnected: passed on to the reader of the body
+            raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > MOST_BODY:
             return None
@@ -196,6 +202,13 @@ def _refusal(request: Request, status: int, text: str) -> Response:
 
 def same_site_path(path: str) -> str:
     """Return the path if it is one of this server, else `/`."""
-    parts = urlsplit(path)
-    good = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
-    return path if good and host_name(parts.netloc) == "" else "/"
+    good = path.startswith("/") and not path.startswith(("//", "/\\")) and not _netloc(path)
+    return path if good else "/"
+
+
+def _netloc(url: str) -> str:
+    """Return the host and port in a URL; `invalid` for a URL that cannot be parsed."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return "invalid"

@@ -120,7 +120,7 @@ def test_logging_in_and_out(control: FakeControl) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["//evil.example", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"]
+    "target", ["//evil.example", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "//[", "/\t/["]
 )
 def test_logging_in_leads_nowhere_else(control: FakeControl, target: str) -> None:
     answer = client(control, OPEN, ABROAD).post("/login", data={"token": TOKEN, "next": target})
@@ -138,7 +138,8 @@ def test_a_form_does_what_its_button_says_and_says_so_once(control: FakeControl)
 
 
 @pytest.mark.parametrize(
-    "headers", [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+    "headers",
+    [{"origin": "https://evil.example"}, {"origin": "null"}, {"origin": "http://["}, {"sec-fetch-site": "cross-site"}],
 )
 def test_requests_from_pages_of_other_sites_do_nothing(control: FakeControl, headers: dict[str, str]) -> None:
     visitor = client(control)
@@ -255,10 +256,13 @@ def test_a_body_without_end_is_not_read_to_its_end(control: FakeControl, path: s
 
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/x-www-form-urlencoded"}
     app, told = create_app(control, OPEN), list[Message]()
-    parts = endless()
+    parts: Iterator[bytes] = endless()
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": next(parts), "more_body": True}
+        body = next(parts, None)
+        if body is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": True}
 
     async def send(message: Message) -> None:
         told.append(message)
@@ -269,4 +273,8 @@ def test_a_body_without_end_is_not_read_to_its_end(control: FakeControl, path: s
     asyncio.run(app(scope, receive, send))
     assert told[0]["status"] == 413
     assert handed <= 7
+    told.clear()
+    parts = iter([b"x"])
+    asyncio.run(app(scope, receive, send))
+    assert told == [], "the client is gone"
     assert control.asked == []
