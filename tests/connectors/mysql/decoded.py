@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from selected import selected
 
 from cdc.block import ChangeBlock
 from cdc.schema import TableId
@@ -98,6 +99,44 @@ def logged(server: MySqlServer) -> Iterator[list[ReceiveBuffer]]:
         pass
     finally:
         stream.close()
+
+
+@dataclass(frozen=True)
+class LoggedStatements:
+    """A database of its own, with a table `t` in most cases, and what the server logged of the statements in it."""
+
+    server: MySqlServer
+    database: str
+    chunks: list[ReceiveBuffer]
+
+    @property
+    def table(self) -> TableId:
+        """The table `t`."""
+        return TableId(self.database, "t")
+
+    def definitions(self) -> dict[TableId, MySqlTable]:
+        """The definitions of the tables as the server has them now."""
+        return definitions(self.server, self.database)
+
+    def decode(self, rules: ValueRules = DEFAULT_RULES) -> Decoded:
+        """Decode all chunks."""
+        return decode(self.definitions(), self.chunks, rules=rules)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The decoded row images of `t`."""
+        return self.decode().rows(self.table)
+
+    def selected(self) -> list[tuple[Any, ...]]:
+        """The rows of `t` as the server has them now, by `id`."""
+        return selected(self.server, self.definitions()[self.table], "id")
+
+
+def executed(server: MySqlServer, *statements: str) -> LoggedStatements:
+    """Execute statements in a new database."""
+    database = server.new_database()
+    with logged(server) as chunks:
+        server.execute(*statements, database=database)
+    return LoggedStatements(server, database, chunks)
 
 
 def chunks_of(path: Path) -> list[ReceiveBuffer]:

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from decoded import decode, definitions, logged
-from selected import selected
+from decoded import decode, definitions, executed, logged
 from servers import ServerFactory
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
@@ -25,25 +24,22 @@ def _ignore(name: str, number: int) -> None:
 
 
 def test_kinds_order_and_times(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
-            "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)",
-            "UPDATE t SET a = a + 1 WHERE id < 3",
-            "UPDATE t SET id = 9 WHERE id = 3",
-            "DELETE FROM t WHERE id = 1",
-            database=database,
-        )
-    table = TableId(database, "t")
-    found = decode(definitions(any_server, database), chunks)
-    assert found.kinds(table) == [0, 0, 0, 1, 2, 1, 2, 1, 2, 3]
-    assert found.rows(table)[3:] == [(1, 10), (1, 11), (2, 20), (2, 21), (3, 30), (9, 30), (1, 11)]
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)",
+        "UPDATE t SET a = a + 1 WHERE id < 3",
+        "UPDATE t SET id = 9 WHERE id = 3",
+        "DELETE FROM t WHERE id = 1",
+    )
+    found = log.decode()
+    assert found.kinds(log.table) == [0, 0, 0, 1, 2, 1, 2, 1, 2, 3]
+    assert found.rows(log.table)[3:] == [(1, 10), (1, 11), (2, 20), (2, 21), (3, 30), (9, 30), (1, 11)]
     orders = [
         order for block in found.blocks for order in zip(block.sequence.to_pylist(), block.row.to_pylist(), strict=True)
     ]
     assert orders == sorted(set(orders))
-    ends = {(chunk.file_number << 40) + int(end) for chunk in chunks for end in chunk.end_position}
+    ends = {(chunk.file_number << 40) + int(end) for chunk in log.chunks for end in chunk.end_position}
     assert {sequence for sequence, _ in orders} <= ends
     assert [row for _, row in orders] == [0, 1, 2, 0, 1, 2, 3, 0, 1, 0]
     times = [time for block in found.blocks for time in block.timestamps_ms.to_pylist()]
@@ -53,103 +49,83 @@ def test_kinds_order_and_times(any_server: MySqlServer) -> None:
 
 
 def test_duplicate_rows_of_a_table_without_key(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE t (a INT, b VARCHAR(20))",
-            "INSERT INTO t VALUES (1, 'x'), (1, 'x'), (NULL, NULL)",
-            "DELETE FROM t WHERE a = 1 LIMIT 1",
-            database=database,
-        )
-    table = TableId(database, "t")
-    found = decode(definitions(any_server, database), chunks)
-    assert found.rows(table) == [(1, "x"), (1, "x"), (None, None), (1, "x")]
-    assert found.kinds(table) == [0, 0, 0, 3]
+    log = executed(
+        any_server,
+        "CREATE TABLE t (a INT, b VARCHAR(20))",
+        "INSERT INTO t VALUES (1, 'x'), (1, 'x'), (NULL, NULL)",
+        "DELETE FROM t WHERE a = 1 LIMIT 1",
+    )
+    found = log.decode()
+    assert found.rows(log.table) == [(1, "x"), (1, "x"), (None, None), (1, "x")]
+    assert found.kinds(log.table) == [0, 0, 0, 3]
 
 
 def test_many_columns(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
     names = [f"c{number}" for number in range(4000 if any_server.flavor == "mysql" else 2000)]
     columns = ", ".join(f"{name} TINYINT{' UNSIGNED' if index % 3 else ''}" for index, name in enumerate(names))
     values = ", ".join("NULL" if index % 5 == 0 else str(index % 100) for index in range(len(names)))
-    with logged(any_server) as chunks:
-        any_server.execute(
-            f"CREATE TABLE t ({columns}) ENGINE=MyISAM", f"INSERT INTO t VALUES ({values})", database=database
-        )
-    table = TableId(database, "t")
-    rows = decode(definitions(any_server, database), chunks).rows(table)
-    assert rows == [tuple(None if index % 5 == 0 else index % 100 for index in range(len(names)))]
+    log = executed(any_server, f"CREATE TABLE t ({columns}) ENGINE=MyISAM", f"INSERT INTO t VALUES ({values})")
+    assert log.rows() == [tuple(None if index % 5 == 0 else index % 100 for index in range(len(names)))]
 
 
 def test_many_tables_in_one_chunk(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
     count = 150
-    with logged(any_server) as chunks:
-        any_server.execute(
-            *(f"CREATE TABLE t{number} (id INT PRIMARY KEY, a VARCHAR(20))" for number in range(count)),
-            *(f"INSERT INTO t{number} VALUES (1, 'row {number}'), (2, NULL)" for number in range(count)),
-            database=database,
-        )
-    found = decode(definitions(any_server, database), chunks)
+    log = executed(
+        any_server,
+        *(f"CREATE TABLE t{number} (id INT PRIMARY KEY, a VARCHAR(20))" for number in range(count)),
+        *(f"INSERT INTO t{number} VALUES (1, 'row {number}'), (2, NULL)" for number in range(count)),
+    )
+    found = log.decode()
     for number in range(count):
-        assert found.rows(TableId(database, f"t{number}")) == [(1, f"row {number}"), (2, None)]
+        assert found.rows(TableId(log.database, f"t{number}")) == [(1, f"row {number}"), (2, None)]
 
 
 def test_a_statement_that_changes_several_tables(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE a (id INT PRIMARY KEY, v INT)",
-            "CREATE TABLE b (id INT PRIMARY KEY, v VARCHAR(9))",
-            "CREATE TABLE c (id INT PRIMARY KEY, v DOUBLE)",
-            "CREATE TRIGGER tr AFTER UPDATE ON a FOR EACH ROW INSERT INTO c VALUES (NEW.id, NEW.v)",
-            "INSERT INTO a VALUES (1, 1), (2, 2)",
-            "INSERT INTO b VALUES (1, 'x'), (2, 'y')",
-            "UPDATE a JOIN b USING (id) SET a.v = a.v + 1, b.v = 'new'",
-            database=database,
-        )
-    found = decode(definitions(any_server, database), chunks)
-    assert found.rows(TableId(database, "a")) == [(1, 1), (2, 2), (1, 1), (1, 2), (2, 2), (2, 3)]
-    assert found.rows(TableId(database, "b")) == [(1, "x"), (2, "y"), (1, "x"), (1, "new"), (2, "y"), (2, "new")]
-    assert found.rows(TableId(database, "c")) == [(1, 2.0), (2, 3.0)]
+    log = executed(
+        any_server,
+        "CREATE TABLE a (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE b (id INT PRIMARY KEY, v VARCHAR(9))",
+        "CREATE TABLE c (id INT PRIMARY KEY, v DOUBLE)",
+        "CREATE TRIGGER tr AFTER UPDATE ON a FOR EACH ROW INSERT INTO c VALUES (NEW.id, NEW.v)",
+        "INSERT INTO a VALUES (1, 1), (2, 2)",
+        "INSERT INTO b VALUES (1, 'x'), (2, 'y')",
+        "UPDATE a JOIN b USING (id) SET a.v = a.v + 1, b.v = 'new'",
+    )
+    found = log.decode()
+    assert found.rows(TableId(log.database, "a")) == [(1, 1), (2, 2), (1, 1), (1, 2), (2, 2), (2, 3)]
+    assert found.rows(TableId(log.database, "b")) == [(1, "x"), (2, "y"), (1, "x"), (1, "new"), (2, "y"), (2, "new")]
+    assert found.rows(TableId(log.database, "c")) == [(1, 2.0), (2, 3.0)]
 
 
 def test_rows_events_may_come_in_a_later_chunk_than_their_announcement(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(2000))",
-            "INSERT INTO t VALUES " + ", ".join(f"({number}, REPEAT('x', 1500))" for number in range(40)),
-            database=database,
-        )
-    single = [chunk.part(number, number + 1) for chunk in chunks for number in range(len(chunk))]
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(2000))",
+        "INSERT INTO t VALUES " + ", ".join(f"({number}, REPEAT('x', 1500))" for number in range(40)),
+    )
+    single = [chunk.part(number, number + 1) for chunk in log.chunks for number in range(len(chunk))]
     assert len(single) > 10
-    table = TableId(database, "t")
-    rows = decode(definitions(any_server, database), single).rows(table)
+    rows = decode(log.definitions(), single).rows(log.table)
     assert [row[0] for row in rows] == list(range(40))
 
 
 def test_blocks_stay_small(any_server: MySqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_slots, "_BLOCK_BYTES", 20_000)
-    database = any_server.new_database()
     rows = [
         f"({number}, REPEAT('ab', {number * 7 % 400}), {'NULL' if number % 3 else number})" for number in range(900)
     ]
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a TEXT, b INT)",
-            f"INSERT INTO t VALUES {', '.join(rows)}",
-            "UPDATE t SET b = id + 1",
-            database=database,
-        )
-    tables = definitions(any_server, database)
-    table = TableId(database, "t")
-    found = decode(tables, chunks)
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a TEXT, b INT)",
+        f"INSERT INTO t VALUES {', '.join(rows)}",
+        "UPDATE t SET b = id + 1",
+    )
+    found = log.decode()
     assert len(found.blocks) > 5
-    inserts = [row for row, kind in zip(found.rows(table), found.kinds(table), strict=True) if kind == 0]
-    afters = [row for row, kind in zip(found.rows(table), found.kinds(table), strict=True) if kind == 2]
+    inserts = [row for row, kind in zip(found.rows(log.table), found.kinds(log.table), strict=True) if kind == 0]
+    afters = [row for row, kind in zip(found.rows(log.table), found.kinds(log.table), strict=True) if kind == 2]
     assert inserts == [(n, "ab" * (n * 7 % 400), None if n % 3 else n) for n in range(900)]
-    assert afters == selected(any_server, tables[table], "id")
+    assert afters == log.selected()
     last = (0, 0)
     for block in found.blocks:
         for order in zip(block.sequence.to_pylist(), block.row.to_pylist(), strict=True):
@@ -158,56 +134,46 @@ def test_blocks_stay_small(any_server: MySqlServer, monkeypatch: pytest.MonkeyPa
 
 
 def test_values_of_many_megabytes(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a LONGTEXT, b LONGBLOB)",
-            "INSERT INTO t VALUES (1, 'small', 'small')",
-            "INSERT INTO t VALUES (2, REPEAT('é', 9000000), REPEAT(x'00ff', 100))",
-            "INSERT INTO t VALUES (3, NULL, REPEAT(x'01', 5000000))",
-            database=database,
-        )
-    rows = decode(definitions(any_server, database), chunks).rows(TableId(database, "t"))
-    assert rows == [(1, "small", b"small"), (2, "é" * 9_000_000, b"\0\xff" * 100), (3, None, b"\1" * 5_000_000)]
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a LONGTEXT, b LONGBLOB)",
+        "INSERT INTO t VALUES (1, 'small', 'small')",
+        "INSERT INTO t VALUES (2, REPEAT('é', 9000000), REPEAT(x'00ff', 100))",
+        "INSERT INTO t VALUES (3, NULL, REPEAT(x'01', 5000000))",
+    )
+    assert log.rows() == [(1, "small", b"small"), (2, "é" * 9_000_000, b"\0\xff" * 100), (3, None, b"\1" * 5_000_000)]
 
 
 @pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
 def test_incomplete_row_images_are_refused(any_server: MySqlServer, image: str) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT)",
-            "INSERT INTO t VALUES (1, 2, 'x')",
-            f"SET SESSION binlog_row_image = {image}",
-            "UPDATE t SET a = 3",
-            database=database,
-        )
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT)",
+        "INSERT INTO t VALUES (1, 2, 'x')",
+        f"SET SESSION binlog_row_image = {image}",
+        "UPDATE t SET a = 3",
+    )
     with pytest.raises(UnsupportedChange) as caught:
-        decode(definitions(any_server, database), chunks)
-    assert f"{database}.t at " in caught.value.where
+        log.decode()
+    assert f"{log.table} at " in caught.value.where
     assert "SET GLOBAL binlog_row_image=FULL" in caught.value.hint
 
 
 def test_partial_json_updates_become_whole_documents(mysql_server: MySqlServer) -> None:
-    database = mysql_server.new_database()
-    with logged(mysql_server) as chunks:
-        mysql_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a JSON, n INT, b JSON, c JSON)",
-            'INSERT INTO t VALUES (1, \'{"x": 1, "y": [1, 2, 3], "pad": "%s"}\', 1, \'{"k": "v"}\', NULL)'
-            % ("p" * 200),
-            "SET SESSION binlog_row_value_options = PARTIAL_JSON",
-            "UPDATE t SET a = JSON_SET(a, '$.x', 2)",
-            "UPDATE t SET a = JSON_REMOVE(a, '$.y[1]'), b = JSON_SET(b, '$.k', 'w')",
-            "UPDATE t SET n = 5, c = '[1]'",
-            "UPDATE t SET a = JSON_SET(a, '$.z', JSON_OBJECT('é', 1.5)), c = JSON_ARRAY_INSERT(c, '$[0]', 0)",
-            "UPDATE t SET b = NULL",
-            database=database,
-        )
-    assert any(39 in chunk.type for chunk in chunks)
-    tables = definitions(mysql_server, database)
-    table = TableId(database, "t")
-    rows = decode(tables, chunks).rows(table)
-    assert rows[-1:] == selected(mysql_server, tables[table], "id")
+    log = executed(
+        mysql_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a JSON, n INT, b JSON, c JSON)",
+        'INSERT INTO t VALUES (1, \'{"x": 1, "y": [1, 2, 3], "pad": "%s"}\', 1, \'{"k": "v"}\', NULL)' % ("p" * 200),
+        "SET SESSION binlog_row_value_options = PARTIAL_JSON",
+        "UPDATE t SET a = JSON_SET(a, '$.x', 2)",
+        "UPDATE t SET a = JSON_REMOVE(a, '$.y[1]'), b = JSON_SET(b, '$.k', 'w')",
+        "UPDATE t SET n = 5, c = '[1]'",
+        "UPDATE t SET a = JSON_SET(a, '$.z', JSON_OBJECT('é', 1.5)), c = JSON_ARRAY_INSERT(c, '$[0]', 0)",
+        "UPDATE t SET b = NULL",
+    )
+    assert any(39 in chunk.type for chunk in log.chunks)
+    rows = log.rows()
+    assert rows[-1:] == log.selected()
     assert rows[1::2] == rows[:-1:2]
     documents = [json.loads(row[1]) for row in rows[2::2]]
     assert [document["x"] for document in documents] == [2] * 5
@@ -217,72 +183,60 @@ def test_partial_json_updates_become_whole_documents(mysql_server: MySqlServer) 
 
 
 def test_many_partial_json_updates_in_one_statement(mysql_server: MySqlServer) -> None:
-    database = mysql_server.new_database()
     rows = ", ".join(f'({n}, \'{{"n": {n}, "pad": "{"p" * 60}"}}\', REPEAT("x", {n % 50}))' for n in range(1, 3001))
-    with logged(mysql_server) as chunks:
-        mysql_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, doc JSON, s VARCHAR(60))",
-            f"INSERT INTO t VALUES {rows}",
-            "SET SESSION binlog_row_value_options = PARTIAL_JSON",
-            "UPDATE t SET doc = JSON_SET(doc, '$.n', -id)",
-            database=database,
-        )
-    assert any(39 in chunk.type for chunk in chunks)
-    tables = definitions(mysql_server, database)
-    table = TableId(database, "t")
-    found = decode(tables, chunks)
-    afters = [row for row, kind in zip(found.rows(table), found.kinds(table), strict=True) if kind == 2]
-    assert afters == selected(mysql_server, tables[table], "id")
+    log = executed(
+        mysql_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, doc JSON, s VARCHAR(60))",
+        f"INSERT INTO t VALUES {rows}",
+        "SET SESSION binlog_row_value_options = PARTIAL_JSON",
+        "UPDATE t SET doc = JSON_SET(doc, '$.n', -id)",
+    )
+    assert any(39 in chunk.type for chunk in log.chunks)
+    found = log.decode()
+    afters = [row for row, kind in zip(found.rows(log.table), found.kinds(log.table), strict=True) if kind == 2]
+    assert afters == log.selected()
 
 
 def test_rows_of_a_compressed_transaction_share_a_sequence(mysql_server: MySqlServer) -> None:
-    database = mysql_server.new_database()
-    with logged(mysql_server) as chunks:
-        mysql_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
-            "SET SESSION binlog_transaction_compression = ON",
-            "BEGIN",
-            "INSERT INTO t VALUES (1, 1), (2, 2)",
-            "UPDATE t SET a = 3",
-            "DELETE FROM t WHERE id = 1",
-            "COMMIT",
-            "INSERT INTO t VALUES (7, 7)",
-            database=database,
-        )
-    found = decode(definitions(mysql_server, database), [c.part(n, n + 1) for c in chunks for n in range(len(c))])
+    log = executed(
+        mysql_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
+        "SET SESSION binlog_transaction_compression = ON",
+        "BEGIN",
+        "INSERT INTO t VALUES (1, 1), (2, 2)",
+        "UPDATE t SET a = 3",
+        "DELETE FROM t WHERE id = 1",
+        "COMMIT",
+        "INSERT INTO t VALUES (7, 7)",
+    )
+    found = decode(log.definitions(), [c.part(n, n + 1) for c in log.chunks for n in range(len(c))])
     assert [row for block in found.blocks for row in block.row.to_pylist()] == [*range(7), 0]
     assert len({sequence for block in found.blocks for sequence in block.sequence.to_pylist()}) == 2
 
 
 def test_tables_of_before_5_6(server_factory: ServerFactory) -> None:
     server = server_factory("mariadb", extra_args=["--mysql56-temporal-format=OFF"])
-    database = server.new_database()
-    with logged(server) as chunks:
-        server.execute(
-            "SET time_zone = '+00:00'",
-            "CREATE TABLE t (id INT PRIMARY KEY, a DATE, b TIME, c DATETIME, d TIMESTAMP NULL)",
-            "INSERT INTO t VALUES (1, '1000-01-01', '-838:59:59', '1000-01-01 00:00:01', '1970-01-01 00:00:01'), "
-            "(2, '9999-12-31', '838:59:59', '9999-12-31 23:59:59', '2038-01-19 03:14:07'), "
-            "(3, '2024-02-29', '-00:00:01', '2024-02-29 12:34:56', '2024-02-29 12:34:56'), (4, NULL, NULL, NULL, NULL)",
-            database=database,
-        )
-    tables = definitions(server, database)
-    table = TableId(database, "t")
-    found = decode(tables, chunks)
-    assert {11, 12, 7} <= {code for chunk in chunks for i in range(len(chunk)) for code in chunk.body(i)[:60]}
-    assert found.rows(table) == selected(server, tables[table], "id")
+    log = executed(
+        server,
+        "SET time_zone = '+00:00'",
+        "CREATE TABLE t (id INT PRIMARY KEY, a DATE, b TIME, c DATETIME, d TIMESTAMP NULL)",
+        "INSERT INTO t VALUES (1, '1000-01-01', '-838:59:59', '1000-01-01 00:00:01', '1970-01-01 00:00:01'), "
+        "(2, '9999-12-31', '838:59:59', '9999-12-31 23:59:59', '2038-01-19 03:14:07'), "
+        "(3, '2024-02-29', '-00:00:01', '2024-02-29 12:34:56', '2024-02-29 12:34:56'), (4, NULL, NULL, NULL, NULL)",
+    )
+    found = log.decode()
+    assert {11, 12, 7} <= {code for chunk in log.chunks for i in range(len(chunk)) for code in chunk.body(i)[:60]}
+    assert found.rows(log.table) == log.selected()
 
 
 def test_a_definition_that_does_not_fit_is_refused(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a DECIMAL(10,2), b DATETIME(3))",
-            "INSERT INTO t VALUES (1, 2, '2026-01-01')",
-            database=database,
-        )
-    table = TableId(database, "t")
-    good = definitions(any_server, database)[table]
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a DECIMAL(10,2), b DATETIME(3))",
+        "INSERT INTO t VALUES (1, 2, '2026-01-01')",
+    )
+    table = log.table
+    good = log.definitions()[table]
     first, second, third = good.columns
     wrong = {
         "known definition has 2": (first, second),
@@ -292,13 +246,13 @@ def test_a_definition_that_does_not_fit_is_refused(any_server: MySqlServer) -> N
     }
     for message, columns in wrong.items():
         with pytest.raises(SchemaUnknown) as caught:
-            decode({table: replace(good, columns=columns)}, chunks)
+            decode({table: replace(good, columns=columns)}, log.chunks)
         assert message in str(caught.value)
         assert f"{table} at " in caught.value.where
         assert caught.value.hint
     with pytest.raises(SchemaUnknown, match="definition is not known"):
-        decode({}, chunks, database=database)
-    assert decode({}, chunks).blocks == []
+        decode({}, log.chunks, database=log.database)
+    assert decode({}, log.chunks).blocks == []
 
 
 def test_a_new_definition_is_used_from_the_next_chunk_on(any_server: MySqlServer) -> None:
@@ -321,15 +275,13 @@ def test_a_new_definition_is_used_from_the_next_chunk_on(any_server: MySqlServer
 
 
 def test_invalid_dates_can_be_refused(any_server: MySqlServer) -> None:
-    database = any_server.new_database()
-    with logged(any_server) as chunks:
-        any_server.execute(
-            "SET sql_mode = ''",
-            "CREATE TABLE t (id INT PRIMARY KEY, a DATETIME(2))",
-            "INSERT INTO t VALUES (1, '2026-00-10 01:02:03.5')",
-            database=database,
-        )
+    log = executed(
+        any_server,
+        "SET sql_mode = ''",
+        "CREATE TABLE t (id INT PRIMARY KEY, a DATETIME(2))",
+        "INSERT INTO t VALUES (1, '2026-00-10 01:02:03.5')",
+    )
     with pytest.raises(UnsupportedChange) as caught:
-        decode(definitions(any_server, database), chunks, rules=ValueRules(strict_dates=True))
+        log.decode(rules=ValueRules(strict_dates=True))
     assert "column a holds 2026-00-10 01:02:03" in caught.value.message
-    assert f"{database}.t at " in caught.value.where
+    assert f"{log.table} at " in caught.value.where

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from decoded import decode, definitions, logged
+from decoded import executed
 from selected import selected
 
 from cdc.schema import TableId
@@ -159,120 +159,88 @@ def statements(types: dict[str, Draw], seed: int, rows: int) -> list[str]:
 
 
 @pytest.mark.parametrize("metadata", ["MINIMAL", "FULL"])
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
-def test_decoded_values_equal_selected_ones(flavor: str, metadata: str, request: pytest.FixtureRequest) -> None:
-    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
-    types = {**COMMON, **(MARIADB if flavor == "mariadb" else MYSQL)}
-    database = server.new_database()
-    before = server.execute("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
-    server.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+def test_decoded_values_equal_selected_ones(any_server: MySqlServer, metadata: str) -> None:
+    types = {**COMMON, **(MARIADB if any_server.flavor == "mariadb" else MYSQL)}
+    before = any_server.execute("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    any_server.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
     try:
-        with logged(server) as chunks:
-            server.execute(*statements(types, seed=20261121, rows=_ROWS), database=database)
+        log = executed(any_server, *statements(types, seed=20261121, rows=_ROWS))
     finally:
-        server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
-    tables = definitions(server, database)
-    table = TableId(database, "t")
-    found = decode(tables, chunks)
-    expected = selected(server, tables[table], "id")
-    names = ["id", *types]
-    rows = found.rows(table)
+        any_server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+    found, expected = log.decode(), log.selected()
+    rows = found.rows(log.table)
     assert len(rows) == _ROWS
-    for index, name in enumerate(names):
+    for index, name in enumerate(["id", *types]):
         assert [row[index] for row in rows] == [row[index] for row in expected], name
     assert not [name for name in found.counts if "timestamp" in name]
 
 
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
-def test_zero_and_invalid_dates_become_null_and_are_counted(flavor: str, request: pytest.FixtureRequest) -> None:
-    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
-    database = server.new_database()
+def test_zero_and_invalid_dates_become_null_and_are_counted(any_server: MySqlServer) -> None:
     values = "'0000-00-00', '2026-00-10', '2023-02-30 01:02:03', '0000-00-00 00:00:00'"
-    with logged(server) as chunks:
-        server.execute(
-            "SET sql_mode = 'ALLOW_INVALID_DATES'",
-            "CREATE TABLE t (id INT PRIMARY KEY, a DATE, b DATE NOT NULL, c DATETIME(3), d TIMESTAMP(2) NULL)",
-            f"INSERT INTO t VALUES (1, {values}), (2, '2026-01-01', '2026-01-01', '2026-01-01', '2026-01-01')",
-            database=database,
-        )
-    table = TableId(database, "t")
-    found = decode(definitions(server, database), chunks)
-    assert found.rows(table)[0] == (1, None, None, None, None)
-    assert None not in found.rows(table)[1]
-    assert found.counts == {f"invalid-date-to-null {table}.{column}": 1 for column in "abcd"}
+    log = executed(
+        any_server,
+        "SET sql_mode = 'ALLOW_INVALID_DATES'",
+        "CREATE TABLE t (id INT PRIMARY KEY, a DATE, b DATE NOT NULL, c DATETIME(3), d TIMESTAMP(2) NULL)",
+        f"INSERT INTO t VALUES (1, {values}), (2, '2026-01-01', '2026-01-01', '2026-01-01', '2026-01-01')",
+    )
+    found = log.decode()
+    assert found.rows(log.table)[0] == (1, None, None, None, None)
+    assert None not in found.rows(log.table)[1]
+    assert found.counts == {f"invalid-date-to-null {log.table}.{column}": 1 for column in "abcd"}
 
 
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
-def test_dates_that_come_again_after_others(flavor: str, request: pytest.FixtureRequest) -> None:
-    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
-    database = server.new_database()
+def test_dates_that_come_again_after_others(any_server: MySqlServer) -> None:
     day, zero, moment = "'2024-02-29'", "'0000-00-00'", "'2024-02-29 23:59:59.123456'"
     values = [day, day, zero, day, "NULL", day, "'2024-03-01'", zero, zero, "NULL", day]
     moments = [moment if value == day else value for value in values]
     rows = ", ".join(f"({n}, {a}, {b}, {b}, TIME({a}))" for n, (a, b) in enumerate(zip(values, moments, strict=True)))
-    table = TableId(database, "t")
-    with logged(server) as chunks:
-        server.execute(
-            "SET sql_mode = ''",
-            "CREATE TABLE t (id INT PRIMARY KEY, a DATE, b DATETIME(6), c DATETIME, d TIME)",
-            f"INSERT INTO t VALUES {rows}",
-            database=database,
-        )
-        known = definitions(server, database)
-        inserted = selected(server, known[table], "id")
-        server.execute("SET sql_mode = ''", "UPDATE t SET id = id + 100", database=database)
-        updated = selected(server, known[table], "id")
-    found = decode(known, chunks)
+    log = executed(
+        any_server,
+        "SET sql_mode = ''",
+        "CREATE TABLE t (id INT PRIMARY KEY, a DATE, b DATETIME(6), c DATETIME, d TIME)",
+        f"INSERT INTO t VALUES {rows}",
+        "CREATE TABLE inserted SELECT * FROM t",
+        "UPDATE t SET id = id + 100",
+    )
+    known, found = log.definitions(), log.decode()
+    inserted = selected(any_server, known[TableId(log.database, "inserted")], "id")
     by_kind = {
-        kind: [row for row, of in zip(found.rows(table), found.kinds(table), strict=True) if of == kind]
+        kind: [row for row, of in zip(found.rows(log.table), found.kinds(log.table), strict=True) if of == kind]
         for kind in (0, 1, 2)
     }
-    assert by_kind == {0: inserted, 1: inserted, 2: updated}
+    assert by_kind == {0: inserted, 1: inserted, 2: log.selected()}
     assert [row[1] is None for row in inserted] == [value in (zero, "NULL") for value in values]
 
 
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
-def test_generated_and_invisible_columns_are_there(flavor: str, request: pytest.FixtureRequest) -> None:
-    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
-    database = server.new_database()
-    extra = ", KEY ((a + 2)), KEY ((CAST(j->'$.n' AS UNSIGNED ARRAY)))" if flavor == "mysql" else ""
-    with logged(server) as chunks:
-        server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a INT, v INT GENERATED ALWAYS AS (a + 1) VIRTUAL, s VARCHAR(20) "
-            f"GENERATED ALWAYS AS (CONCAT('x', a)) STORED, hidden INT INVISIBLE DEFAULT 7, j JSON{extra})",
-            "INSERT INTO t (id, a, j) VALUES (1, 5, '{\"n\": [1]}'), (2, NULL, NULL)",
-            "UPDATE t SET a = 6 WHERE id = 1",
-            "DELETE FROM t WHERE id = 2",
-            database=database,
-        )
-    tables = definitions(server, database)
-    rows = [row[:5] for row in decode(tables, chunks).rows(TableId(database, "t"))]
+def test_generated_and_invisible_columns_are_there(any_server: MySqlServer) -> None:
+    extra = ", KEY ((a + 2)), KEY ((CAST(j->'$.n' AS UNSIGNED ARRAY)))" if any_server.flavor == "mysql" else ""
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, v INT GENERATED ALWAYS AS (a + 1) VIRTUAL, s VARCHAR(20) "
+        f"GENERATED ALWAYS AS (CONCAT('x', a)) STORED, hidden INT INVISIBLE DEFAULT 7, j JSON{extra})",
+        "INSERT INTO t (id, a, j) VALUES (1, 5, '{\"n\": [1]}'), (2, NULL, NULL)",
+        "UPDATE t SET a = 6 WHERE id = 1",
+        "DELETE FROM t WHERE id = 2",
+    )
+    rows = [row[:5] for row in log.rows()]
     first, second = (1, 5, 6, "x5", 7), (2, None, None, None, 7)
     assert rows == [first, second, first, (1, 6, 7, "x6", 7), second]
 
 
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
-def test_columns_of_no_length(flavor: str, request: pytest.FixtureRequest) -> None:
-    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
-    database = server.new_database()
-    with logged(server) as chunks:
-        server.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, a BINARY(0), b VARBINARY(0), c CHAR(0), d VARCHAR(0))",
-            "INSERT INTO t VALUES (1, NULL, NULL, NULL, NULL), (2, '', '', '', '')",
-            database=database,
-        )
-    rows = decode(definitions(server, database), chunks).rows(TableId(database, "t"))
-    assert rows == [(1, None, None, None, None), (2, b"", b"", "", "")]
+def test_columns_of_no_length(any_server: MySqlServer) -> None:
+    log = executed(
+        any_server,
+        "CREATE TABLE t (id INT PRIMARY KEY, a BINARY(0), b VARBINARY(0), c CHAR(0), d VARCHAR(0))",
+        "INSERT INTO t VALUES (1, NULL, NULL, NULL, NULL), (2, '', '', '', '')",
+    )
+    assert log.rows() == [(1, None, None, None, None), (2, b"", b"", "", "")]
 
 
 def test_hidden_columns_of_long_unique_keys_are_passed_over(mariadb_server: MySqlServer) -> None:
-    database = mariadb_server.new_database()
-    with logged(mariadb_server) as chunks:
-        mariadb_server.execute(
-            "CREATE TABLE t (url TEXT UNIQUE, n INT, name VARCHAR(2000) CHARACTER SET utf8mb4, UNIQUE (name, n))",
-            "INSERT INTO t VALUES ('x', 5, 'X'), (NULL, 6, NULL)",
-            "UPDATE t SET url = 'y' WHERE n = 5",
-            database=database,
-        )
-    rows = decode(definitions(mariadb_server, database), chunks).rows(TableId(database, "t"))
-    assert rows == [("x", 5, "X"), (None, 6, None), ("x", 5, "X"), ("y", 5, "X")]
+    log = executed(
+        mariadb_server,
+        "CREATE TABLE t (url TEXT UNIQUE, n INT, name VARCHAR(2000) CHARACTER SET utf8mb4, UNIQUE (name, n))",
+        "INSERT INTO t VALUES ('x', 5, 'X'), (NULL, 6, NULL)",
+        "UPDATE t SET url = 'y' WHERE n = 5",
+    )
+    assert log.rows() == [("x", 5, "X"), (None, 6, None), ("x", 5, "X"), ("y", 5, "X")]
