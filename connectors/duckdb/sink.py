@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
@@ -22,7 +21,7 @@ from connectors.duckdb.fence import Fence
 from connectors.duckdb.load import load_batch
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.read_back import FileReader
-from connectors.shared.staging.stage import batch_folder, stage, staged_file, staged_tables, staged_until
+from connectors.shared.staging.stage import StagingFolder, stage, staged_tables
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ class DuckDbSink(TableSink[str]):
     def __init__(self, options: DuckDbSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._database = Database(options, stopping=context.stopping)
-        self._pipeline = context.pipeline
+        self._pipeline, self._staging = context.pipeline, StagingFolder(context.store)
         self._reader: FileReader | None = None
         self._newest = -1
         """Newest batch seen in the file by this object."""
@@ -76,10 +75,7 @@ class DuckDbSink(TableSink[str]):
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""
-        prepared = stage(self._directory, task, blocks)
-        if prepared:
-            self._store.keep(staged_file(self._directory, prepared[0]))
-        return prepared
+        return stage(self._staging, task, blocks)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         """Load all rows and the fence row in one transaction; do nothing if the fence has the batch already. Driver.
@@ -92,16 +88,14 @@ class DuckDbSink(TableSink[str]):
             if batch <= fence.batch:
                 log.info("batch %d is in %s already", batch, self._database.path)
             else:
-                missed = load_batch(
-                    session, fence, batch, staged_tables(self._directory, prepared), self._database.path
-                )
+                missed = load_batch(session, fence, batch, staged_tables(self._staging, prepared), self._database.path)
                 self._newest = batch
-        self._clean(batch)
+        self._staging.clean(batch)
         return {f"delete-without-row {table}": number for table, number in missed.items() if number}
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the staged files of an undecided batch. Driver."""
-        self._store.drop(batch_folder(self._directory, batch))
+        self._staging.drop(batch)
 
     @contextmanager
     def _same_file(self) -> Iterator[DuckDbSession]:
@@ -128,13 +122,3 @@ class DuckDbSink(TableSink[str]):
             where=self._database.path,
             hint="restore the original file; or remove it and start over with another --state-dir",
         )
-
-    @property
-    def _directory(self) -> Path:
-        """The staging directory on this machine."""
-        return self._store.bulk("")
-
-    def _clean(self, batch: int) -> None:
-        """Remove the staged files of this batch, and those of older batches left behind by a crash."""
-        for folder in staged_until(self._directory, batch):
-            self._store.drop(folder)

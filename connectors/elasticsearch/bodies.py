@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,10 @@ from cdc.block import ChangeBlock, RowKind, position_texts
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
-from cdc.state.durable import new_file
 from connectors.elasticsearch.documents import DocumentTarget, document_ids, lines, shard_suffixes
 from connectors.elasticsearch.lookup import looked_for
 from connectors.shared.last_image.last_image import KeylessChanges, LastImages, concat_blocks, every_insert, images
-from connectors.shared.staging.stage import batch_folder, refuse_null_keys
+from connectors.shared.staging.stage import StagingFolder, refuse_null_keys
 
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
 
@@ -169,35 +167,21 @@ class BulkBodies:
 
 
 def write_bodies(
-    directory: Path,
-    task: TaskAttempt,
-    blocks: Iterator[ChangeBlock],
-    make_writer: Callable[[Any], BodyWriter],
+    staging: StagingFolder, task: TaskAttempt, blocks: Iterator[ChangeBlock], make_writer: Callable[[Any], BodyWriter]
 ) -> list[Prepared]:
-    """Write the blocks of a task into a file and sync it; without rows there is no file.
+    """Write the blocks of a task into a file; without rows there is none.
 
     Handles are JSON: `{"file": "12/0-3.ndjson", "flushes": [[[offset, bytes, documents], ...], ...], "version": n}`;
     a body that is followed by positions has their number of bytes as a fourth number. `lookups` are the numbers of
     flushes that are lookups: documents to find and delete before the next flush is sent. `shards` are the suffixes of
     the shards (indexes) that the documents go into.
     """
-    path = batch_folder(directory, task.batch) / f"{task.partition}-{task.attempt}.ndjson"
-    try:
-        with new_file(path) as file:
-            writer = make_writer(file)
-            for block in blocks:
-                writer.add(block)
-            writer.flush()
-        if not writer.tables:
-            path.unlink()
-    except OSError as error:
-        hint = "free some space in the state directory, or choose another --state-dir"
-        raise SinkError(f"cannot stage documents: {error.strerror or error}", where=str(path), hint=hint) from error
+    writer, name = staging.write(task, "ndjson", blocks, make_writer)
     return [
         Prepared(
             table,
             task.partition,
-            {"file": f"{task.batch}/{path.name}", "flushes": held.flushes, "version": held.place.version}
+            {"file": name, "flushes": held.flushes, "version": held.place.version}
             | ({"lookups": held.lookups} if held.lookups else {})
             | ({"shards": sorted(held.shards)} if held.shards else {}),
             inserts=held.counts[0],
@@ -209,9 +193,9 @@ def write_bodies(
     ]
 
 
-def read_flushes(directory: Path, prepared: Prepared) -> Iterator[BulkBodies]:
+def read_flushes(staging: StagingFolder, prepared: Prepared) -> Iterator[BulkBodies]:
     """Read the flushes in order. Raises SinkError when the file is missing or incomplete."""
-    path = directory / "staging" / prepared.handle["file"]
+    path = staging.path(prepared.handle["file"])
     try:
         with path.open("rb") as file:
             lookups = prepared.handle.get("lookups", ())
@@ -222,11 +206,6 @@ def read_flushes(directory: Path, prepared: Prepared) -> Iterator[BulkBodies]:
     except OSError as error:
         hint = "the decided batch cannot be sent; restore the state directory from a backup"
         raise SinkError(f"staged documents cannot be read: {error}", where=str(path), hint=hint) from error
-
-
-def staged_path(directory: Path, prepared: Prepared) -> Path:
-    """The file of a handle."""
-    return directory / "staging" / str(prepared.handle["file"])
 
 
 def _read(file: Any, offset: int, length: int) -> bytes:

@@ -9,21 +9,20 @@ from cdc.dead_letters import DeadLetters, folder_of
 from cdc.errors import SinkError
 from cdc.process.faults import crash_point
 from cdc.sink import Prepared
-from cdc.state.store import Store
 from connectors.elasticsearch.bodies import BulkBodies, read_flushes, tables_in_order
 from connectors.elasticsearch.bulk import Sender, epoch_of
 from connectors.elasticsearch.cluster import SearchCluster, foreign_index_error
 from connectors.elasticsearch.dead_letters import BatchDeadLetters
 from connectors.elasticsearch.lookup import deletes_of
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
-from connectors.shared.staging.stage import staged_until
+from connectors.shared.staging.stage import StagingFolder
 
 
 class BatchSending:
     """Sends the batches of one pipeline, one after the other. Picklable."""
 
-    def __init__(self, cluster: SearchCluster, options: ElasticsearchSinkOptions, store: Store) -> None:
-        self._cluster, self._options, self._store = cluster, options, store
+    def __init__(self, cluster: SearchCluster, options: ElasticsearchSinkOptions, staging: StagingFolder) -> None:
+        self._cluster, self._options, self._staging = cluster, options, staging
         self._dead_letters = options.rejected_values == "dead-letter"
         self._begun: int | None = None
 
@@ -35,8 +34,7 @@ class BatchSending:
         """
         last = self._cluster.last_batch()
         counts = self._send_batch(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
-        for folder in staged_until(self._store.bulk(""), batch):
-            self._store.drop(folder)
+        self._staging.clean(batch)
         return counts
 
     def _send_batch(self, batch: int, prepared: Sequence[Prepared], *, first: bool) -> dict[str, int]:
@@ -67,7 +65,7 @@ class BatchSending:
         return dict(letters.counts)
 
     def _send(self, batch: int, handle: Prepared, sender: Sender, highest: int, letters: BatchDeadLetters) -> None:
-        for flush in read_flushes(self._store.bulk(""), handle):
+        for flush in read_flushes(self._staging, handle):
             if not flush.lookup:
                 letters.keep(handle, flush, sender.send(flush.bodies, highest))
             elif bodies := self._looked_for(handle, flush):

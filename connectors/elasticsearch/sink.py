@@ -23,7 +23,7 @@ from connectors.elasticsearch.schema_changes import IndexChanges
 from connectors.elasticsearch.sending import BatchSending
 from connectors.elasticsearch.settings import client_of, names_of
 from connectors.elasticsearch.staging import DocumentStaging
-from connectors.shared.staging.stage import batch_folder
+from connectors.shared.staging.stage import StagingFolder
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +36,12 @@ class ElasticsearchSink(Sink):
     shadows: ClassVar[bool] = True
 
     def __init__(self, options: ElasticsearchSinkOptions, context: Context) -> None:
-        self._options, self._store = options, context.store
+        self._options, self._folder = options, StagingFolder(context.store)
         retry = context.retry_policy(options.retry_timeout_s)
         self._cluster = SearchCluster(client_of(options, retry), names_of(options), context.pipeline)
         self._changes = IndexChanges(self._cluster, options, context.store)
-        self._staging = DocumentStaging(self._cluster, options, context.store)
-        self._sending = BatchSending(self._cluster, options, context.store)
+        self._staging = DocumentStaging(self._cluster, options, self._folder)
+        self._sending = BatchSending(self._cluster, options, self._folder)
 
     def check(self) -> None:
         """Check the cluster's product and version, and warn of indexes that forget deletes early. Raises SinkError."""
@@ -89,7 +89,7 @@ class ElasticsearchSink(Sink):
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the bodies of a batch that was never decided. Driver."""
-        self._store.drop(batch_folder(self._store.bulk(""), batch))
+        self._folder.drop(batch)
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
         """The documents of a table, for `cdc verify`. Any process."""

@@ -9,13 +9,13 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
-from cdc.state.store import Store
-from connectors.elasticsearch.bodies import BodyWriter, staged_path, write_bodies
+from connectors.elasticsearch.bodies import BodyWriter, write_bodies
 from connectors.elasticsearch.bulk import version
 from connectors.elasticsearch.cluster import SearchCluster
 from connectors.elasticsearch.documents import DocumentTarget
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.shared.last_image.last_image import KeylessChanges
+from connectors.shared.staging.stage import StagingFolder
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class DocumentStaging:
 
     cluster: SearchCluster
     options: ElasticsearchSinkOptions
-    store: Store
+    folder: StagingFolder
 
     def stage(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the bodies of the task's documents into one synced file."""
@@ -41,11 +41,7 @@ class DocumentStaging:
             size, letters = self.options.bulk_bytes, self.options.rejected_values == "dead-letter"
             return BodyWriter(file, place, keyless, size, unique, with_positions=letters)
 
-        directory = self.store.bulk("")
-        prepared = write_bodies(directory, task, blocks, writer)
-        if prepared:
-            self.store.keep(staged_path(directory, prepared[0]))
-        return prepared
+        return write_bodies(self.folder, task, blocks, writer)
 
     def _place(self, table: TableId, task: TaskAttempt) -> DocumentTarget:
         index = self.cluster.own_index(table)

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
+from connectors.shared.staging.stage import StagingFolder
 from connectors.shared.streamload.commits import LoadLost
 from connectors.shared.streamload.table_load import STRICT
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, LabelFinishedError, LabelState, Transactions, TransactionState
 from connectors.starrocks.replies import Reply
-from connectors.starrocks.staged import batch_folder
 
 _PIECE = 1 << 20
 _LOADED = ("SUCCESS", "PUBLISH TIMEOUT")
@@ -95,7 +94,7 @@ class StagedCommit:
     """Loads the staged files of one batch. `retry` waits for a server that is away. Driver."""
 
     transactions: Transactions
-    directory: Path
+    staging: StagingFolder
     headers: Mapping[str, str]
     batch: int
     retry: RetryPolicy
@@ -123,7 +122,7 @@ class StagedCommit:
 
     def _load(self, table: TableId, label: str, handle: Mapping[str, Any]) -> bool:
         """Send the file; False when the label is in use just now."""
-        path = batch_folder(self.directory, self.batch) / str(handle["file"])
+        path = self.staging.path(self.batch) / str(handle["file"])
         where = f"{table} (label {label})"
         try:
             file = path.open("rb")

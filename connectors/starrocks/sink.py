@@ -19,7 +19,7 @@ from connectors.starrocks.commits import LabelCommit, StagedCommit
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.schemas import StarRocksSchemas
-from connectors.starrocks.staged import StagedLoader, drop_files, forget_files
+from connectors.starrocks.staged import StagedLoader, load_files
 
 if TYPE_CHECKING:
     from connectors.shared.streamload.read_back import LoadedRows
@@ -33,14 +33,14 @@ class StarRocksSink(LoadSink):
 
     def __init__(self, options: StarRocksSinkOptions, context: Context) -> None:
         super().__init__(options, context)
-        self._options = options
+        self._options, self._staging = options, load_files(context.store)
         self._transactions = settings.transactions(options)
         self._by_label = LabelCommit(self._transactions, self._retry)
 
     def _loader(self, task: TaskAttempt) -> Loader | StagedLoader:
         dead_letters = self._options.dead_letters
         if not self._in_phases:
-            return StagedLoader(self._store, self._targets, self._labels, self._rules, dead_letters)
+            return StagedLoader(self._staging, self._targets, self._labels, self._rules, dead_letters)
         return Loader(
             transactions=self._transactions,
             targets=self._targets,
@@ -55,11 +55,11 @@ class StarRocksSink(LoadSink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every load by its label; the loads of one table in the order of the log. Driver."""
         super().commit(batch, prepared)
-        forget_files(self._store, batch)
+        self._staging.clean(batch)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Roll back the loads that an earlier run of this pipeline prepared without deciding the batch. Driver."""
-        drop_files(self._store, batch)
+        self._staging.drop(batch)
         super().abort(batch, noted)
 
     def _stored(self, table: TableId, schema: TableSchema) -> LoadedRows:
@@ -74,7 +74,7 @@ class StarRocksSink(LoadSink):
 
     def _committer(self, batch: int) -> Commit:
         headers = self._options.load_headers()
-        from_file = StagedCommit(self._transactions, self._store.bulk(""), headers, batch, self._retry)
+        from_file = StagedCommit(self._transactions, self._staging, headers, batch, self._retry)
 
         def commit(table: TableId, handle: Any) -> None:
             # The handle decides, because the option may have changed since the batch was prepared.

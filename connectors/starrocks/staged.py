@@ -20,20 +20,19 @@ from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error
 from cdc.state.store import Store
+from connectors.shared.staging.stage import StagingFolder
 from connectors.shared.streamload.dialect import STARROCKS
 from connectors.shared.streamload.flush import EncodedFlush, FlushEncoder, RowRules
 from connectors.shared.streamload.labels import LabelSpace
 from connectors.shared.streamload.table_load import TableLoad
 from connectors.shared.streamload.targets import Targets
 
-_FOLDER = "loads"
-
 
 @dataclass(frozen=True, slots=True)
 class StagedLoader:
     """Opens the files of one task. Thread safe."""
 
-    store: Store
+    staging: StagingFolder
     targets: Targets
     labels: LabelSpace
     rules: RowRules
@@ -44,9 +43,9 @@ class StagedLoader:
         target = self.targets.get(first.table, first.schema, task.batch)
         label = self.labels.label(task.batch, first.table, task.partition, part)
         dead_letters = DeadLetters(self.dead_letters or "", f"{folder_of(first.table)}/{label}", task.attempt)
-        path = batch_folder(self.store.bulk(""), task.batch) / f"{label}.{task.attempt}"
+        path = self.staging.path(task.batch) / f"{label}.{task.attempt}"
         encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
-        return StagedLoad(self.store, path, first.table, label, encoder, dead_letters)
+        return StagedLoad(self.staging.store, path, first.table, label, encoder, dead_letters)
 
 
 class _StagedFile:
@@ -102,19 +101,6 @@ class StagedLoad(TableLoad[_StagedFile]):
         return {"label": ""}
 
 
-def forget_files(store: Store, batch: int) -> None:
-    """Remove the files of this batch, and those of older batches that a crash left behind. Driver."""
-    folder = store.bulk(_FOLDER)
-    for old in folder.glob("*") if folder.exists() else ():
-        if old.name.isdigit() and int(old.name) <= batch:
-            store.drop(old)
-
-
-def drop_files(store: Store, batch: int) -> None:
-    """Remove the files of a batch that was never decided. Driver."""
-    store.drop(batch_folder(store.bulk(""), batch))
-
-
-def batch_folder(directory: Path, batch: int) -> Path:
-    """The folder of a batch's files."""
-    return directory / _FOLDER / str(batch)
+def load_files(store: Store) -> StagingFolder:
+    """The folder of the files."""
+    return StagingFolder(store, "loads")

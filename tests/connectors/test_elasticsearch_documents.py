@@ -159,7 +159,7 @@ def test_a_batch_that_is_sent_again_changes_nothing(harness: Harness) -> None:
         *prepared(sink, 1, users(("-D", 1, "a"), ("-U", 2, "b"), ("+U", 2, "c"))),
         *prepared(sink, 1, users(("+I", 1, "z"), ("-D", 2, "c")), partition=1),
     ]
-    bodies = [list(read_flushes(sink._store.bulk(""), handle)) for handle in handles]
+    bodies = [list(read_flushes(sink._folder, handle)) for handle in handles]
     sink.commit(1, handles)
     assert names(harness) == {"1": "z"}
     for flushes in bodies:  # as a driver does that died before it could note the batch

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
@@ -27,7 +26,7 @@ from connectors.mysql.sink.options import ServerSinkOptions
 from connectors.mysql.sink.read_back import ServerRows
 from connectors.mysql.sink.session import SinkServer, SinkSession
 from connectors.mysql.sink.types import ServerType
-from connectors.shared.staging.stage import batch_folder, stage, staged_file, staged_tables, staged_until
+from connectors.shared.staging.stage import StagingFolder, stage, staged_tables
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class MySqlSink(TableSink[ServerType]):
         super().__init__(context)
         self._options, self._pipeline = options, context.pipeline
         self._server = SinkServer.of(options, context.retry_policy(options.retry_timeout_s))
-        self._writer = BatchWriter(options, context.pipeline)
+        self._writer, self._staging = BatchWriter(options, context.pipeline), StagingFolder(context.store)
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[MySqlSchemas]:
@@ -68,10 +67,7 @@ class MySqlSink(TableSink[ServerType]):
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""
         positions = self._options.rejected_values == "dead-letter"
-        prepared = stage(self._directory, task, blocks, positions=positions)
-        if prepared:
-            self._store.keep(staged_file(self._directory, prepared[0]))
-        return prepared
+        return stage(self._staging, task, blocks, positions=positions)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         """Write all rows and the fence row in one transaction; do nothing if the fence has the batch already. Driver.
@@ -89,16 +85,15 @@ class MySqlSink(TableSink[ServerType]):
                     log.info("batch %d is in %s already", batch, session.where)
                     counts = fence.counts(batch)
                 else:
-                    counts = self._writer.write(session, batch, staged_tables(self._directory, prepared))
+                    counts = self._writer.write(session, batch, staged_tables(self._staging, prepared))
                     fence.write(batch, counts)
         self._writer.committed()
-        for folder in staged_until(self._directory, batch):
-            self._store.drop(folder)
+        self._staging.clean(batch)
         return dict(counts)
 
     def abort(self, batch: int, noted: Sequence[Any] = ()) -> None:
         """Remove the staged files of an undecided batch. Driver."""
-        self._store.drop(batch_folder(self._directory, batch))
+        self._staging.drop(batch)
 
     def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | None:
         """Open the table's rows for reading. Any process."""
@@ -111,11 +106,6 @@ class MySqlSink(TableSink[ServerType]):
 
     def _fence(self, session: SinkSession) -> Fence:
         return Fence(session, self._options.metadata_database, self._pipeline)
-
-    @property
-    def _directory(self) -> Path:
-        """The staging directory on this machine."""
-        return self._store.bulk("")
 
 
 def examine(session: SinkSession, fence: Fence) -> Iterator[Finding]:

@@ -13,11 +13,11 @@ key equals that of its update-after image is left out, because only the last ima
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
+from cdc.state.store import Store
 
 KIND, POSITION = "__cdc_kind", "__cdc_position"
 _TABLE_BYTES = 4 << 20
@@ -35,39 +36,79 @@ _TOTAL_BYTES = 64 << 20
 _SMALL_BATCH_ROWS = 8192
 
 
-def batch_folder(directory: Path, batch: int) -> Path:
-    """Return the folder of a batch's staged files."""
-    return directory / "staging" / str(batch)
+class StagingWriter(Protocol):
+    """Writes rows into one file."""
+
+    @property
+    def tables(self) -> Mapping[TableId, Any]:
+        """The tables with rows in the file."""
+
+    def add(self, block: ChangeBlock) -> None:
+        """Add a block, and write what is full."""
+
+    def flush(self) -> None:
+        """Write what is left."""
 
 
-def staged_file(directory: Path, prepared: Prepared) -> Path:
-    """Return the file that a handle of `stage` refers to."""
-    return directory / "staging" / str(prepared.handle["file"])
+W = TypeVar("W", bound=StagingWriter)
+
+
+@dataclass(frozen=True, slots=True)
+class StagingFolder:
+    """The folder in the store of one sink. Picklable."""
+
+    store: Store
+    name: str = "staging"
+
+    def path(self, file: str | int) -> Path:
+        """Return the place of a file, by its name in a handle, or of a batch's folder."""
+        return self.store.bulk(self.name) / str(file)
+
+    def write(
+        self, task: TaskAttempt, suffix: str, blocks: Iterator[ChangeBlock], open_writer: Callable[[Any], W]
+    ) -> tuple[W, str]:
+        """Write the blocks to the task's file and sync it; without rows no file is left. Executor. Raises SinkError.
+
+        Returns the writer, and the name of the file for handles.
+        """
+        path = self.path(task.batch) / f"{task.partition}-{task.attempt}.{suffix}"
+        try:
+            with new_file(path) as file:
+                writer = open_writer(file)
+                for block in blocks:
+                    writer.add(block)
+                writer.flush()
+            if not writer.tables:
+                path.unlink()
+        except OSError as error:
+            hint = "free some space in the state directory, or choose another --state-dir"
+            raise SinkError(f"cannot stage rows: {error.strerror or error}", where=str(path), hint=hint) from error
+        if writer.tables:
+            self.store.keep(path)
+        return writer, f"{task.batch}/{path.name}"
+
+    def drop(self, batch: int) -> None:
+        """Remove the files of a batch that was never decided. Driver."""
+        self.store.drop(self.path(batch))
+
+    def clean(self, batch: int) -> None:
+        """Remove the files of a committed batch, and those of earlier ones that a crash has left. Driver."""
+        for folder in self.store.bulk(self.name).glob("*"):
+            if folder.name.isdigit() and int(folder.name) <= batch:
+                self.store.drop(folder)
 
 
 def stage(
-    directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock], *, positions: bool = False
+    staging: StagingFolder, task: TaskAttempt, blocks: Iterator[ChangeBlock], *, positions: bool = False
 ) -> list[Prepared]:
-    """Write the blocks to the task's file and sync it. Without rows no file is left.
+    """Write the blocks to the task's file; without rows there is none. Executor.
 
     Holds at most about 64 MB of rows in memory. With `positions`, each row's position in the log is written to the
     column `POSITION`. Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"],
     "others": 0}`; `others` is the number of images that are not inserts.
     """
-    folder = batch_folder(directory, task.batch)
-    path = folder / f"{task.partition}-{task.attempt}.arrows"
-    try:
-        with new_file(path) as file:
-            writer = _SegmentWriter(file, positions=positions)
-            for block in blocks:
-                writer.add(block)
-            writer.flush()
-        if not writer.tables:
-            path.unlink()
-    except OSError as error:
-        hint = "free some space in the state directory, or choose another --state-dir"
-        raise SinkError(f"cannot stage rows: {error.strerror or error}", where=str(path), hint=hint) from error
-    return [table.handle(f"{task.batch}/{path.name}", task.partition) for table in writer.tables.values()]
+    writer, name = staging.write(task, "arrows", blocks, partial(_SegmentWriter, positions=positions))
+    return [table.handle(name, task.partition) for table in writer.tables.values()]
 
 
 @dataclass
@@ -196,13 +237,13 @@ def _index(block: ChangeBlock, name: str) -> int:
     return [column.lower() for column in block.schema.names].index(name.lower())
 
 
-def read_staged(directory: Path, handles: Sequence[Prepared]) -> Iterator[pa.RecordBatch]:
+def read_staged(staging: StagingFolder, handles: Sequence[Prepared]) -> Iterator[pa.RecordBatch]:
     """Yield the staged rows of one table in log order, holding one segment at a time.
 
     Raises SinkError when a file is missing or incomplete.
     """
     for prepared in sorted(handles, key=lambda handle: handle.partition):
-        path = directory / "staging" / prepared.handle["file"]
+        path = staging.path(prepared.handle["file"])
         try:
             with pa.OSFile(str(path)) as file:
                 for offset, length in prepared.handle["segments"]:
@@ -237,7 +278,7 @@ class Staged:
     read: Callable[[], Iterator[pa.RecordBatch]]
 
 
-def staged_tables(directory: Path, prepared: Sequence[Prepared]) -> list[Staged]:
+def staged_tables(staging: StagingFolder, prepared: Sequence[Prepared]) -> list[Staged]:
     """Return the staged rows of a batch, one entry per table. Called in the driver."""
     tables: dict[TableId, list[Prepared]] = {}
     for handle in prepared:
@@ -248,14 +289,7 @@ def staged_tables(directory: Path, prepared: Sequence[Prepared]) -> list[Staged]
             key=tuple(handles[0].handle["key"]),
             inserts=sum(handle.inserts for handle in handles),
             others=sum(handle.handle["others"] for handle in handles),
-            read=partial(read_staged, directory, handles),
+            read=partial(read_staged, staging, handles),
         )
         for table, handles in tables.items()
     ]
-
-
-def staged_until(directory: Path, batch: int) -> Iterator[Path]:
-    """Yield the folders of a batch and of earlier batches that a crash has left. Called in the driver."""
-    for folder in (directory / "staging").glob("*"):
-        if folder.name.isdigit() and int(folder.name) <= batch:
-            yield folder

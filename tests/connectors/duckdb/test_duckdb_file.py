@@ -198,8 +198,9 @@ def test_before_images_of_the_same_key_are_not_staged(tmp_path: Path) -> None:
         ("-U", {"id": 1, "name": "b"}), ("+U", {"id": 2, "name": "b"}),
         ("-U", {"id": 2, "name": "b"}),
     ]  # fmt: skip
-    prepared = sink_at(tmp_path).prepare(TaskAttempt(0, 0, 0), iter([block(ORDERS, SCHEMA, changes)]))
-    staged = pa.Table.from_batches(stage_module.read_staged(tmp_path / "state", prepared))
+    sink = sink_at(tmp_path)
+    prepared = sink.prepare(TaskAttempt(0, 0, 0), iter([block(ORDERS, SCHEMA, changes)]))
+    staged = pa.Table.from_batches(stage_module.read_staged(sink._staging, prepared))
     assert list(zip(staged[stage_module.KIND].to_pylist(), staged["id"].to_pylist(), strict=True)) == [
         (2, 1), (1, 1), (2, 2), (1, 2),
     ]  # fmt: skip
