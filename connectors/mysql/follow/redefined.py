@@ -36,10 +36,10 @@ class ChangedTables:
         self.tables: set[TableId] = set()
 
     def look(self, open_stream: OpenStream, start: LogPosition, end: LogPosition) -> None:
-        """Read the log between two positions."""
+        """Read the log between two positions. `start` may be inside a transaction."""
         if start == end:
             return
-        segmenter = Segmenter(self, self._captures, file=start.file, position=start.position)
+        segmenter = Segmenter(self, self._captures, file=start.file, position=start.position, inside=True)
         for buffer in whole_log(open_stream(start, True)):
             for _ in segmenter.feed(buffer):
                 pass

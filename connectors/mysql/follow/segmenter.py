@@ -90,6 +90,7 @@ class Segmenter:
         file, position: where the first buffer begins.
         limits: of a batch; a segment exceeds them only if a single transaction does.
         done: the GTIDs committed there; None when unknown, which disables the check that files follow each other.
+        inside: whether that place may be inside a transaction.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Segmenter:
         position: int,
         limits: Limits | None = None,
         done: str | None = None,
+        inside: bool = False,
     ) -> None:
         self._schemas, self._captures = schemas, captures
         self.file, self.position = file, position
@@ -110,7 +112,8 @@ class Segmenter:
         self._again: set[int] = set()
         self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
-        self._begun = self._in_transaction = self._announced = self._file_begins = False
+        self._in_transaction = self._announced = self._file_begins = False
+        self._begun = inside
         self._gtid = ""
         self.prepared = False
         """Whether the log had prepared XA transactions: what follows depends on what came before."""

@@ -6,11 +6,13 @@ import itertools
 import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 from binlog_builder import Event
+from fake_stream import FakeServer, FakeStream
 from log_script import (
     BEGIN,
     COMMIT,
@@ -31,11 +33,15 @@ from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
 from connectors.mysql import events
+from connectors.mysql.follow.redefined import changed_between
 from connectors.mysql.follow.segmenter import SEGMENT_BYTES, Segmenter
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import Segment
+from connectors.mysql.log.stream import EndOfLog
+from connectors.mysql.server.positions import LogPosition
+from connectors.shared.ddl.dialect import DdlDialect
 
 T, U, OTHER = TableId("shop", "t"), TableId("shop", "u"), TableId("else", "x")
 FILE = "binlog.000001"
@@ -409,6 +415,14 @@ def test_a_start_inside_a_transaction_is_refused(begin: Event) -> None:
     with pytest.raises(UnsupportedChange, match="inside a transaction") as caught:
         planned((events.PREVIOUS_GTIDS, bytes(8)), begin, rows(1), XID, *insert(1, "shop.t"))
     assert caught.value.hint == "start from the beginning of a transaction"
+
+
+def test_redefined_tables_are_found_from_a_place_inside_a_transaction_on() -> None:
+    info: Any = SimpleNamespace(dialect=DdlDialect(), lower_case_table_names=0)
+    script = [table_map(1, "shop.t"), rows(1), XID, seen(2), sql("ALTER TABLE shop.u ADD COLUMN x INT")]
+    log: Any = FakeServer(FakeStream([chunk(script)], then=EndOfLog))
+    start, end = LogPosition(FILE, 4), LogPosition(FILE, ends(script, -1)[0])
+    assert changed_between(log.open, start, end, wanted, (T, U), info) == {U}
 
 
 def test_any_chunking_of_a_random_log_gives_the_same_transactions() -> None:
