@@ -6,6 +6,8 @@ DuckDB allows one process to write, or several to read; nobody else can open the
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -166,10 +168,28 @@ class Database:
     def _connect_once(self, read_only: bool) -> Any:
         try:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            if not read_only and not self.exists:
+                self._create()
         except OSError as error:
             hint = "choose another path, or make the folder"
-            raise SinkError(f"cannot create the folder: {error.strerror}", where=self.path, hint=hint) from error
+            raise SinkError(
+                f"cannot create the file or its folder: {error.strerror}", where=self.path, hint=hint
+            ) from error
         return duckdb.connect(self.path, read_only=read_only, config=self._config)
+
+    def _create(self) -> None:
+        """Create the file under another name first: half a file, left by a crash or a full disk, could not be opened
+        any more."""
+        spare = Path(f"{self.path}.{os.getpid()}-{threading.get_ident()}.new")
+        try:
+            duckdb.connect(str(spare), config=self._config).close()
+            os.link(spare, self.path)  # unlike a rename, it replaces no file that another process has created
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            os.rename(spare, self.path)
+        finally:
+            spare.unlink(missing_ok=True)
 
     def _locked_error(self, error: duckdb.Error) -> SinkUnavailable:
         _, _, holder = str(error).partition("Conflicting lock is held in ")

@@ -164,7 +164,7 @@ def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SinkError, match="cannot create the folder"):
+    with pytest.raises(SinkError, match="cannot create the file or its folder: Not a dir"):
         DuckDbSink(options(tmp_path / "file" / "folder"), Context("p", LocalStore(tmp_path))).commit(0, [])
 
 
@@ -324,7 +324,29 @@ def test_a_new_file_has_small_blocks_and_one_that_exists_keeps_its_own(tmp_path:
 
 def test_a_connection_that_cannot_be_set_up_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Mock(execute=Mock(side_effect=duckdb.IOException("No space left on device")))
+    (tmp_path / "x.duckdb").touch()
     monkeypatch.setattr(duckdb, "connect", lambda *place, **config: connection)
     with pytest.raises(SinkError, match="No space left"), Database(options(tmp_path)).open():
         pass
     connection.close.assert_called_once()
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_file_that_could_not_be_created_is_created_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    connect = duckdb.connect
+
+    def full(path: str, **options: object) -> None:
+        Path(path).write_bytes(bytes(4096))
+        raise duckdb.IOException("No space left on device")
+
+    monkeypatch.setattr(duckdb, "connect", full)
+    with pytest.raises(SinkError, match="No space left"), Database(options(tmp_path)).open():
+        pass
+    monkeypatch.setattr(duckdb, "connect", connect)
+    if not linked:
+        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError))
+    with Database(options(tmp_path)).open() as session:
+        assert session.names.catalog == "x"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.duckdb"]
