@@ -228,8 +228,9 @@ def test_renamed_in_is_a_new_table_where_its_rows_are_copied() -> None:
     assert names(one.apply("RENAME TABLE t TO u", "shop").changes) == ["RenameTable"]
     with pytest.raises(UnsupportedChange, match="created before the pipeline's log begins"):
         one.apply("RENAME TABLE unknown TO t", "shop")
-    with pytest.raises(UnsupportedChange, match="so its rows are not known"):
+    with pytest.raises(UnsupportedChange, match="so its rows are not known") as caught:
         one.apply("RENAME TABLE backup TO v", "shop")
+    assert "take it in again, to be copied, with scan.startup.table-modes" in caught.value.hint
     one.copied_when_uncertain = T.__eq__
     asked = one.apply("RENAME TABLE u TO v, unknown TO t", "shop")
     assert (names(asked.changes), [each.tables for each in asked.unparsed]) == (["RenameTable"], [(T,)])
