@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc.errors import ChangeRefused
+from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.apply import apply_change
 from cdc.evolution.journal import Journal
 from cdc.process.faults import crash_point
@@ -46,6 +46,9 @@ from connectors.elasticsearch.mapping import FieldRules, IndexNames, check_field
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.settings import rules_of
 
+_OF_THE_CLUSTER = (401, 403)
+"""Status of answers about rights, and about blocks such as those of a full disk."""
+
 
 @dataclass(frozen=True)
 class IndexChanges:
@@ -76,7 +79,8 @@ class IndexChanges:
                 except ErrorAnswer as refused:
                     hints = (hint for words, hint in HINTS.items() if words in refused.reason)
                     hint = next(hints, "see the cluster's log")
-                    raise ChangeRefused(str(refused), where=str(change.table), hint=hint) from None
+                    kind = SinkError if refused.status in _OF_THE_CLUSTER else ChangeRefused
+                    raise kind(str(refused), where=str(change.table), hint=hint) from None
                 crash_point("mid-apply", batch)
             journal.note(journal.done + 1)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from search_harness import Harness
@@ -134,6 +135,10 @@ def test_more_columns_than_an_index_may_have_are_refused_with_the_setting(harnes
     columns = tuple(Column(f"c{number}", DataType.parse("INT")) for number in range(1_001))
     with pytest.raises(ChangeRefused, match=r"Limit of total fields.*index\.settings\.mapping\.total_fields\.limit"):
         harness.sink().apply(0, [CreateTable(USERS, TableSchema((ID, *columns), ("id",)))])
+    blocked = patch.object(cluster.SearchCluster, "carry_out", side_effect=ErrorAnswer(403, "", "index read-only"))
+    with blocked, pytest.raises(SinkError, match="index read-only") as told:
+        harness.sink().apply(0, [CreateTable(USERS, SCHEMA)])
+    assert not isinstance(told.value, ChangeRefused), "which some behaviors skip"
     more = {"index.settings.mapping.total_fields.limit": "2000"}
     harness.sink(**more).apply(0, [CreateTable(USERS, TableSchema((ID, *columns), ("id",)))])
 

@@ -32,12 +32,15 @@ SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False),), ("id",))
         ("1 validation error for TableResponse\n  Invalid JSON [type=json_invalid, input_value='<h>']", True),
         ("AWS Error ACCESS_DENIED during PutObject operation: The provided token has expired.", False),
         ("[Errno 28] No space left on device", False),
+        ("Failed to commit schema: [Errno 28] No space left on device", False),
+        ("(sqlite3.OperationalError) database or disk is full", False),
     ],
 )
 def test_a_store_that_fails_refuses_no_schema_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: Callable[..., Any], text: str, passes: bool
 ) -> None:
-    refused = _refused(lake(tmp_path), OSError(text), monkeypatch)
+    kind = OSError if text.startswith(("AWS", "Conn", "[")) else RuntimeError
+    refused = _refused(lake(tmp_path), kind(text), monkeypatch)
     assert not isinstance(refused, ChangeRefused)
     assert isinstance(refused, SinkUnavailable) == passes
 

@@ -15,6 +15,7 @@ from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.mysql.server.information_schema import read_tables, rows_of_databases
 from connectors.mysql.sink.dialect import ServerDialect, ServerTable
+from connectors.mysql.sink.refusal import is_of_the_server, of_the_table
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.types import ServerType, canonical
 from connectors.mysql.table import MySqlTable, spelled
@@ -94,10 +95,12 @@ class MySqlSchemas(SchemaSession[ServerType]):
         return None
 
     def execute(self, statement: Statement) -> None:
-        """Run a statement. Raises ChangeRefused if the server refuses it for this table."""
+        """Run a statement. Raises ChangeRefused if the server refuses it for this table, SinkError for all tables."""
         try:
             self._session.run(statement.sql)
         except StatementRefused as error:
+            if is_of_the_server(error):
+                raise of_the_table(error, statement.table) from None
             hint = _HINTS.get(error.code, "change the values or the table in the server, or start with a new table")
             raise ChangeRefused(str(error), where=str(statement.table), hint=hint, curable=True) from None
 

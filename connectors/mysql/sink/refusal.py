@@ -40,6 +40,11 @@ _ROW_SIZE = "error 139"
 _HARMLESS = frozenset({1287, 1592, 1681, 3719, 3778})
 """Warnings about a statement, not about a value: deprecated syntax, and statements unsafe for the server's own log."""
 
+_OF_THE_SERVER = frozenset({3, 1021, 1026, 1044, 1114, 1142, 1143, 1227, 1290, 1370, 1792, 1836, 4184})
+"""Errors about the user's rights, a server that only reads, and a full disk; some other errors have `_NO_SPACE`."""
+
+_NO_SPACE = "no space left"
+
 _COLUMN = r"(?i:column|field)\b[^:]*[`'\".]"
 
 
@@ -70,9 +75,14 @@ def of_a_row(error: StatementRefused) -> RowRefused | None:
     return RowRefused(reason, str(error))
 
 
+def is_of_the_server(error: StatementRefused) -> bool:
+    """Return whether an error is about rights, a read-only server or its disk, and not about the statement."""
+    return error.code in _OF_THE_SERVER or _NO_SPACE in error.message.lower()
+
+
 def of_the_table(error: StatementRefused, table: TableId) -> SinkError:
     """Return the error for a problem that concerns all rows."""
-    hint = "nothing of the batch is in; alter the table or the user's rights, then start again"
+    hint = "nothing of the batch is in; alter the table or the user's rights, or see to the server, then start again"
     return SinkError(str(error), where=str(table), hint=hint)
 
 

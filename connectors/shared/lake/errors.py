@@ -16,10 +16,12 @@ _STORE_IS_AWAY = (
     "timeout was reached", "unexpected_eof_while_reading", "connection broken", "type=json_invalid",
 )  # fmt: skip
 """Parts of messages of Arrow's S3 client about transient errors, in lower case."""
-_NO_ACCESS = (
+_STORE_REFUSES = (
     "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
     "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized",
+    "[errno ", "os error ", "disk is full", "readonly database", "disk i/o error",
 )  # fmt: skip
+"""Parts of messages about access or disks, also of the SQLite file of a catalog, in lower case."""
 
 
 @contextmanager
@@ -56,12 +58,13 @@ def _is_away(error: BaseException | None, names: Collection[str], words: Collect
 
 
 def is_refusal(error: SinkError) -> bool:
-    """Return whether a schema change was refused for its content, not for lack of access or an unreachable store.
+    """Return whether a schema change was refused for its content, not for lack of access, a full disk or an
+    unreachable store.
 
     Some behaviors skip a refused change.
     """
     text = str(error).lower()
-    return not (error.retryable or isinstance(error.__cause__, OSError) or any(word in text for word in _NO_ACCESS))
+    return not (error.retryable or isinstance(error.__cause__, OSError) or any(word in text for word in _STORE_REFUSES))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
@@ -131,18 +131,16 @@ class ServerSchemas(SchemaSession[T]):
                 if not busy or not waiting.pause():
                     raise self._refusal(statement, error) from error
 
-    def _refusal(self, statement: Statement, error: StatementRefused) -> ChangeRefused | SinkUnavailable:
+    def _refusal(self, statement: Statement, error: StatementRefused) -> SinkError:
         """Return the error for a statement that the server refused."""
         text, words = error.message.lower(), self.words
         if any(all(part in text for part in parts) for parts in words.not_leading):
             return SinkUnavailable(error.message, where=str(statement.table), hint="no front end leads; start again")
-        denied = error.code in _DENIED_CODES or "denied" in text
-        if denied:
-            hint = words.grants
-        else:
-            hints = (hint for part, sql, hint in words.hints if part in text and sql in statement.sql)
-            hint = next(hints, f"the statement was: {statement.sql[:300]}")
-        return ChangeRefused(error.message, where=str(statement.table), hint=hint, curable=not denied)
+        if error.code in _DENIED_CODES or "denied" in text:
+            return SinkError(error.message, where=str(statement.table), hint=words.grants)
+        hints = (hint for part, sql, hint in words.hints if part in text and sql in statement.sql)
+        hint = next(hints, f"the statement was: {statement.sql[:300]}")
+        return ChangeRefused(error.message, where=str(statement.table), hint=hint, curable=True)
 
 
 @dataclass(frozen=True, slots=True)

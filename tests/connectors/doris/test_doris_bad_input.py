@@ -83,8 +83,9 @@ def test_a_user_who_may_not_create(harness: Harness) -> None:
     harness.sink().apply(0, [CreateTable(ORDERS, KEYED)])
     harness.server.query("CREATE USER IF NOT EXISTS loader IDENTIFIED BY 'l'")
     harness.server.query("GRANT SELECT_PRIV, LOAD_PRIV ON shop.* TO loader")
-    with pytest.raises(ChangeRefused, match=r"(?i)denied") as caught:
+    with pytest.raises(SinkError, match=r"(?i)denied") as caught:
         harness.sink(username="loader", password="l").apply(0, [CreateTable(TableId("shop", "more"), KEYED)])
+    assert not isinstance(caught.value, ChangeRefused), "which some behaviors skip"
     assert "CREATE_PRIV" in caught.value.hint
 
 

@@ -4,17 +4,23 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from mysql_sink_harness import Harness
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError, SinkUnavailable
+from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
+from cdc.evolution.steps import Statement
 from cdc.process import faults
+from cdc.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.server import MySqlServer
+from connectors.mysql.sink.catalog import MySqlSchemas
+from connectors.mysql.sink.session import SinkSession
+from connectors.shared.sql.client import StatementRefused
 
 pytestmark = [pytest.mark.slow, pytest.mark.mysql]
 
@@ -210,6 +216,19 @@ def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
     with pytest.raises(SinkError, match=r"shop\.rows: .*'mine'"):
         sink.commit(1, handles)
     assert letters(harness) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "skipped"), [(1142, False), (1290, False), (1114, False), (1030, False), (1118, True)]
+)
+def test_what_is_about_the_server_refuses_no_schema_change(code: int, skipped: bool) -> None:
+    """As some behaviors skip refused changes."""
+    answer = StatementRefused(code, 'Got error 28 - "No space left on device"' if code == 1030 else "no")
+    session = Mock(spec=SinkSession, flavor="mariadb", where="", rows=Mock(return_value=[(0,)]))
+    session.run.side_effect = answer
+    with pytest.raises(SinkError, match=str(code)) as told:
+        MySqlSchemas(session, "cdc", RetryPolicy(1)).execute(Statement(ROWS, "ALTER"))
+    assert isinstance(told.value, ChangeRefused) == skipped
 
 
 def test_a_table_without_transactions_is_refused(harness: Harness) -> None:
