@@ -27,6 +27,9 @@ _NO_CODE = re.compile(r"ModuleNotFoundError: No module named '((?:cdc|connectors
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"(?:[^\n]*error=\d+, ([^\n]*))?')
 """An executor's machine does not have the configured Python."""
 
+_NO_SPACE = re.compile(r"java\.[\w.]+Exception: ([^\n]*(?:No space left on device|Disk quota exceeded)\)?)")
+"""Java's exception for a full disk, with the path where Java knows it."""
+
 _MACHINE = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((\S+) executor (?!driver)")
 """The machine of the failed task, in Spark's message about the stage."""
 
@@ -100,6 +103,10 @@ def recover(error: BaseException) -> CdcError:
         hint = "install cdc on every machine, under the same path as here (docs/cluster.md)"
         why = f" ({program[2].strip()})" if program[2] else ""
         return EngineError(f"there is no Python {program[1]} for its workers{why}", where=where, hint=hint)
+    full = _NO_SPACE.search(text)
+    if full is not None:
+        hint = "free some space for the state directory and for temporary files, and start again; nothing was lost"
+        return EngineError(f"Spark stopped: {full[1]}", where=where, hint=hint)
     lost = None if _TRACE in text else _LOST.search(text + _java_traces(error))
     missing = _NO_CODE.search(text)
     if missing is not None:
