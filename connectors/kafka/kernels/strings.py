@@ -94,17 +94,6 @@ def _escape(byte: Int, to: Int) -> Int:
 
 
 @kernel
-def hex_digits(at: Int, size: Int, to: Int) -> Int:
-    """Write two digits `0-9a-f` per byte."""
-    for i in range(size):
-        byte = peek8(at + i)
-        high, low = byte >> 4, byte & 15
-        poke8(to + 2 * i, high + (48 if high < 10 else 87))
-        poke8(to + 2 * i + 1, low + (48 if low < 10 else 87))
-    return to + 2 * size
-
-
-@kernel
 def base64_text(at: Int, size: Int, step: Int, to: Int) -> Int:
     """Write padded base64 of `size` bytes from `at` on; with `step` -1, of the bytes from `at` downwards."""
     i = 0

@@ -44,6 +44,18 @@ def _nine(at: Int, flip: Int, negative: Int) -> Int:
 
 
 @kernel
+def write_limbs(low: Int, high: Int, negative: Int, to: Int) -> None:
+    """Write the 128 bits of a number given without its sign."""
+    if negative:
+        low = -low
+        high = ~high
+        if low == 0:
+            high += 1
+    poke64(to, low)
+    poke64(to + 8, high)
+
+
+@kernel
 def decimal64(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
     """Write a value of at most 18 digits as 128 bits. Returns 0 when the bytes are not a decimal.
 
@@ -107,15 +119,7 @@ def decimal128(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
         t = l2 * power + (t >> 32)
         l2 = t & _LOW
         l3 = (l3 * power + (t >> 32)) & _LOW
-    low = l0 | l1 << 32
-    high = l2 | l3 << 32
-    if negative:
-        low = -low
-        high = ~high
-        if low == 0:
-            high += 1
-    poke64(to, low)
-    poke64(to + 8, high)
+    write_limbs(l0 | l1 << 32, l2 | l3 << 32, negative, to)
     return 1
 
 

@@ -52,8 +52,7 @@ def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int, stack: Int)
     stack: address of STACK_BYTES of working space, so that no document allocates memory.
 
     Returns the offset after the text; -1 when `dst` may be too small (`json_text_bound` bytes in `dst[at:]` are always
-    enough); -2 when the bytes cannot be a JSON document (`json_text_slow` says why). -3 is reserved for values that
-    only the slow path can print; there are none today. Never reads outside `src[start:end]` and never writes before
+    enough); -2 when the bytes cannot be a JSON document. Never reads outside `src[start:end]` and never writes before
     `at`; the bytes from `at` on are undefined after a negative answer. Zero bytes are the document `null`.
     """
     if start < 0 or end > src.size or start > end or at < 0:

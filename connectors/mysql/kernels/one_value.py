@@ -50,7 +50,7 @@ _JSON_STACK, _PENDING, _SLOW_LIST = offset(CONTEXT, "json_stack"), offset(CONTEX
 _STATE, _FAULT = offset(CONTEXT, "state"), offset(CONTEXT, "fault")
 _STATE_SLOW, _FAULT_VALUE = offset(STATE, "slow"), offset(FAULT, "value")
 _SLOW_ENTRY = SLOW.itemsize
-_JSON_FULL, _JSON_CORRUPT = -1, -2
+_JSON_FULL = -1
 
 
 @kernel
@@ -89,7 +89,7 @@ def invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> In
 
 @kernel
 def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -> Int:
-    """Add a JSON value to the slow list. document: address of the before image's (start, end), or 0."""
+    """Add a list of changes to the slow list. document: address of the before image's (start, end)."""
     state = peek64(context + _STATE)
     source = peek64(context + _SOURCE)
     entry = peek64(state + _STATE_SLOW)
@@ -100,10 +100,8 @@ def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -
     poke64(item + 8, c)
     poke64(item + 16, at - source)
     poke64(item + 24, end - source)
-    poke64(item + 32, -1)
-    if document != 0:
-        poke64(item + 32, peek64(document) - source)
-        poke64(item + 40, peek64(document + 8) - source)
+    poke64(item + 32, peek64(document) - source)
+    poke64(item + 40, peek64(document + 8) - source)
     poke64(state + _STATE_SLOW, entry + 1)
     return ops.DONE
 
@@ -127,7 +125,7 @@ def _repeated(at: Int, end: Int, row: Int, column: Int, document: Int) -> bool:
 
 @kernel
 def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
-    """Decode a JSON value. Left to Python when it is a list of changes, or a value that the kernel cannot print."""
+    """Decode a JSON value; a list of changes is left to Python."""
     document = peek64(context + _DOCUMENTS) + 16 * peek64(column + _B)
     if changes:
         if peek64(document) == 0:
@@ -143,11 +141,7 @@ def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column:
     if written >= 0:
         poke64(column + _DATA_AT, room + written)
         return ops.DONE
-    if written == _JSON_FULL:
-        return ops.FULL
-    if written == _JSON_CORRUPT:
-        return ops.CORRUPT_JSON
-    return _put_off(at, end, row, c, np.int64(0), context)
+    return ops.FULL if written == _JSON_FULL else ops.CORRUPT_JSON
 
 
 @kernel

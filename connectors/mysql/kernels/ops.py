@@ -83,7 +83,7 @@ sequence, next_row: those of the last image. nulls_known: whether COLUMN.nulls i
 FAULT: Final = _record("event", "column", "value")
 """Where decoding stopped: event number, column or -1, and a value or place whose meaning depends on the code."""
 SLOW: Final = _record("row", "column", "start", "end", "base_start", "base_end")
-"""A JSON value for Python to decode; base: the before image's document when the value is a list of changes, else -1."""
+"""A list of changes to a JSON document; base: the before image's document."""
 SLOW_CAPACITY: Final = 1024
 KNOWN: Final = _record("hash", "start", "length", "slot")
 """A TABLE_MAP seen before: where its bytes are stored; slot is UNWANTED or a slot number."""

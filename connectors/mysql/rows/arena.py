@@ -21,7 +21,6 @@ from connectors.mysql.kernels.layout import lay_out, open_arena
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_plan import Finish, RowPlan
 from connectors.mysql.rows.json_diff import apply_diffs_text
-from connectors.mysql.rows.json_value import json_text_slow
 
 Array = Any
 _INVALID_TEXT = (
@@ -173,14 +172,14 @@ def patched(array: Array, rows: Array, values: list[str]) -> Array:
 def text_patch(buffer: ReceiveBuffer, entries: Array, where: str) -> Callable[[int, Array], Array]:
     """Return a patch for `Arena.block` that completes the JSON values of a slow list, ops.SLOW[n].
 
-    The patch raises CorruptLog, with `where`, for a document or changes to it that cannot be read.
+    The patch raises CorruptLog, with `where`, for changes that cannot be read or do not fit.
     """
 
     def text(entry: Array) -> str:
-        value = buffer.data[entry["start"] : entry["end"]].tobytes()
-        if entry["base_start"] >= 0:
-            return apply_diffs_text(buffer.data[entry["base_start"] : entry["base_end"]].tobytes(), value)
-        return json_text_slow(value)
+        before, after = (
+            buffer.data[entry[start] : entry[end]] for start, end in (("base_start", "base_end"), ("start", "end"))
+        )
+        return apply_diffs_text(before.tobytes(), after.tobytes())
 
     def patch(column: int, array: Array) -> Array:
         wanted = entries[entries["column"] == column]

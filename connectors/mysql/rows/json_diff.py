@@ -40,11 +40,11 @@ Leg: TypeAlias = str | Cell
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """One change of a document; `value` is None for a removal."""
+    """One change of a document; a removal has no `value`."""
 
     operation: DiffKind
     path: tuple[Leg, ...]
-    value: Tree | None = None
+    value: Tree = None
 
 
 def apply_diffs_text(document: bytes, diffs: bytes) -> str:
@@ -148,8 +148,8 @@ def _apply(tree: Tree, diff: Diff) -> None:
         )
 
 
-def _seek(tree: Tree, path: Sequence[Leg]) -> Tree | None:
-    """Return the value at an exact path; None when it does not exist."""
+def _seek(tree: Tree, path: Sequence[Leg]) -> Tree:
+    """Return the value at an exact path; None, which has no members, when it does not exist."""
     for leg in path:
         if isinstance(tree, dict) and isinstance(leg, str) and leg in tree:
             tree = tree[leg]
@@ -168,7 +168,7 @@ def _position(cell: Cell, size: int) -> int:
 def _apply_member(members: dict[str, Tree], key: str, diff: Diff) -> bool:
     if (key in members) is (diff.operation is DiffKind.INSERT):
         return False
-    if diff.value is None:
+    if diff.operation is DiffKind.REMOVE:
         del members[key]
     else:
         members[key] = diff.value
@@ -181,12 +181,12 @@ def _apply_member(members: dict[str, Tree], key: str, diff: Diff) -> bool:
 
 def _apply_cell(elements: list[Tree], cell: Cell, diff: Diff) -> bool:
     position = _position(cell, len(elements))
-    if diff.operation is DiffKind.INSERT and diff.value is not None:
+    if diff.operation is DiffKind.INSERT:
         elements.insert(position, diff.value)
         return True
     if cell.index >= len(elements):
         return False
-    if diff.value is None:
+    if diff.operation is DiffKind.REMOVE:
         del elements[position]
     else:
         elements[position] = diff.value

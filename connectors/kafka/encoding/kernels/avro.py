@@ -19,7 +19,6 @@ from connectors.kafka.encoding.kernels.values import (
     bare_text,
     is_null,
 )
-from connectors.kafka.kernels.strings import hex_digits
 from connectors.shared.kernels.kernel_types import Int
 from connectors.shared.kernels.memory import (
     move,
@@ -34,6 +33,7 @@ from connectors.shared.kernels.memory import (
     signed16,
     signed32,
 )
+from connectors.shared.kernels.text.integers import LOWER, hex_text
 
 _U0, _U1, _U7, _U63, _MORE = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(63), np.uint64(128)
 
@@ -97,7 +97,7 @@ def _sized(op: Int, at: Int, size: Int, to: Int) -> Int:
     if op == values.BACKWARDS:
         return _backwards(at, size, to)
     if op == values.HEX:
-        return hex_digits(at, size, number(2 * size, to))
+        return hex_text(at, size, LOWER, number(2 * size, to))
     if op in (values.GEOMETRY, values.POINT):
         if op == values.POINT:
             poke64(to, peek64(at + 9))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.encoding.kernels import kernel
-from connectors.kafka.kernels.strings import base64_text, escaped, hex_digits
+from connectors.kafka.kernels.strings import base64_text, escaped
 from connectors.shared.kernels.kernel_types import Bool, Int
 from connectors.shared.kernels.memory import (
     move,
@@ -24,7 +24,14 @@ from connectors.shared.kernels.memory import (
     signed32,
 )
 from connectors.shared.kernels.text.floats import double_text, float_text
-from connectors.shared.kernels.text.integers import decimal_text, digits_text, signed_text, unsigned_text
+from connectors.shared.kernels.text.integers import (
+    LOWER,
+    decimal_text,
+    digits_text,
+    hex_text,
+    signed_text,
+    unsigned_text,
+)
 from connectors.shared.kernels.text.moments import date_text, moment_text, span_text
 
 FIELDS = (
@@ -172,7 +179,7 @@ def _bytes(op: Int, at: Int, size: Int, to: Int) -> Int:
     if op == BACKWARDS:
         return base64_text(at + size - 1, size, -1, to)
     if op == HEX:
-        return hex_digits(at, size, to)
+        return hex_text(at, size, LOWER, to)
     if op == LATIN1:
         return _latin1(at, size, to)
     if op == CSV:

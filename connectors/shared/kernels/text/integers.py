@@ -17,6 +17,9 @@ INTEGER_BYTES = 20
 DECIMAL_BYTES = 96
 """Bytes that `decimal_text` needs: 42 for sign, zero, point and 39 digits, and as many again as working space."""
 
+UPPER, LOWER = 55, 87
+"""What is added to the numbers 10 to 15 to get the letters `A-F` or `a-f`."""
+
 _WIDE_DIGITS, _SCRATCH_OFFSET = 39, 48
 
 _ZERO, _POINT, _MINUS = 48, 46, 45
@@ -26,6 +29,17 @@ _LOW32 = np.uint64(0xFFFF_FFFF)
 _U32 = np.uint64(32)
 _UNITS = np.array([10**n for n in range(19)], np.uint64)
 _BILLION = np.uint64(1_000_000_000)
+
+
+@kernel
+def hex_text(at: Int, size: Int, letters: Int, to: Int) -> Int:
+    """Write two hexadecimal digits per byte; `letters` is UPPER or LOWER."""
+    for i in range(size):
+        byte = peek8(at + i)
+        high, low = byte >> 4, byte & 15
+        poke8(to + 2 * i, high + (48 if high < 10 else letters))
+        poke8(to + 2 * i + 1, low + (48 if low < 10 else letters))
+    return to + 2 * size
 
 
 @kernel

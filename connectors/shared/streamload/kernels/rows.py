@@ -22,10 +22,9 @@ from connectors.shared.kernels.memory import (
     signed32,
 )
 from connectors.shared.kernels.text.floats import double_text, float_text
-from connectors.shared.kernels.text.integers import decimal_text, signed_text, unsigned_text
+from connectors.shared.kernels.text.integers import UPPER, decimal_text, hex_text, signed_text, unsigned_text
 from connectors.shared.kernels.text.moments import date_text, moment_text, span_text
 from connectors.shared.streamload.kernels import kernel
-from connectors.shared.streamload.kernels.strings import hex_text
 
 FIELDS = (
     "op", "values", "validity", "validity_bit", "offsets", "detail", "bit", "in_deletes", "filler", "filler_size",
@@ -123,7 +122,7 @@ def _rare_value(column: Ints, row: Int, to: Int) -> Int:
         return span_text(peek64(values + 8 * row), column[_DETAIL], to)
     start, end = signed32(column[_OFFSETS] + 4 * row), signed32(column[_OFFSETS] + 4 * row + 4)
     if op == HEX:
-        return hex_text(values + start, end - start, to)
+        return hex_text(values + start, end - start, UPPER, to)
     poke8(to, 91)
     to += 1
     for i in range(start, end):

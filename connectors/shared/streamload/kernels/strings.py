@@ -1,24 +1,13 @@
-"""Byte strings: hexadecimal text, and the search for values that a plain field cannot carry."""
+"""The search for values that a plain field cannot carry."""
 
 from __future__ import annotations
 
 from connectors.shared.kernels.kernel_types import Int
-from connectors.shared.kernels.memory import peek8, peek16, poke8, signed32
+from connectors.shared.kernels.memory import peek8, peek16, signed32
 from connectors.shared.streamload.kernels import kernel
 
 _NULL_WORD = 0x4E5C
 """The two bytes `\\N`, little-endian."""
-
-
-@kernel
-def hex_text(at: Int, size: Int, to: Int) -> Int:
-    """Write two digits `0-9A-F` per byte; returns the address after them."""
-    for i in range(size):
-        byte = peek8(at + i)
-        high, low = byte >> 4, byte & 15
-        poke8(to + 2 * i, high + (48 if high < 10 else 55))
-        poke8(to + 2 * i + 1, low + (48 if low < 10 else 55))
-    return to + 2 * size
 
 
 @kernel

@@ -1,11 +1,13 @@
-"""The JSON kernel without a server: agreement with its Python twin, narrow buffers, damaged documents."""
+"""The JSON kernel and the trees made of its text, without a server: values, narrow buffers, damaged documents."""
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from cdc.errors import CorruptLog
 from connectors.mysql.kernels import double_text as double_kernel
 from connectors.mysql.kernels import number_text
 from connectors.mysql.kernels.json import json_text, json_text_bound
-from connectors.mysql.rows.json_value import double_text, json_text_slow
+from connectors.mysql.rows.json_value import decode, tree_text
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text() | finite
@@ -34,20 +36,14 @@ SQL_VALUES = (
 SOME = {"name": ["x\ty", 1, -70_000, 2.5, None], "deep": [[[{"k": "é"}]]], "o": opaque(252, b"abc" * 30)}
 
 
-def answer(document: bytes) -> str | int:
-    """The Python twin's text, or -2 as the kernel."""
-    try:
-        return json_text_slow(document)
-    except CorruptLog:
-        return -2
-
-
 @pytest.mark.slow
 @given(documents)
 @settings(max_examples=trials(300), deadline=None)
-def test_kernel_and_twin_agree(value: object) -> None:
+def test_the_text_and_the_tree_have_the_value(value: object) -> None:
     document = encode(value)
-    assert kernel_text(document) == json_text_slow(document)
+    text = kernel_text(document)
+    assert json.loads(str(text)) == value
+    assert tree_text(decode(document)) == text
 
 
 @pytest.mark.parametrize(
@@ -66,16 +62,16 @@ def test_kernel_and_twin_agree(value: object) -> None:
 )
 def test_text_of_chosen_values(value: object, text: str) -> None:
     assert kernel_text(encode(value)) == text
-    assert json_text_slow(encode(value)) == text
+    assert tree_text(decode(encode(value))) == text
 
 
 def test_an_empty_document_is_null() -> None:
-    assert kernel_text(b"") == json_text_slow(b"") == "null"
+    assert kernel_text(b"") == tree_text(decode(b"")) == "null"
 
 
 def test_a_narrow_buffer_is_reported_and_nothing_behind_it_is_written() -> None:
     document = encode(SOME)
-    text = json_text_slow(document).encode()
+    text = str(kernel_text(document)).encode()
     source = np.frombuffer(document, np.uint8).copy()
     fitted = 0
     for room in range(len(text) + 64):
@@ -102,30 +98,27 @@ def test_more_than_a_hundred_levels_are_corrupt() -> None:
     for _ in range(99):
         value = [value]
     assert kernel_text(encode(value)) == "[" * 100 + "]" * 100
-    assert kernel_text(encode([value])) == answer(encode([value])) == -2
+    assert kernel_text(encode([value])) == -2
 
 
 def test_offsets_that_share_bytes_end_soon() -> None:
     level = b"\x02\x00" + struct.pack("<H", 30) + b"\x02\x0a\x00\x02\x0a\x00"  # an array that holds itself-like twice
     bomb = b"\x02" + level * 90 + bytes(20)
-    assert kernel_text(bomb) == answer(bomb) == -2
+    assert kernel_text(bomb) == -2
 
 
 @pytest.mark.parametrize(
-    ("document", "reason"),
+    "document",
     [
-        (b"\x04\x07", "literal 7"), (b"\x05\x01", "ends too early"),
-        (b"\x0c\xff\xff\xff\xff\xff", "more than five bytes"),
-        (b"\x0c\x05ab", "ends too early"), (b"\x0c\x01\xff", "not UTF-8"), (b"\x0d\x00", "value type 13"),
-        (b"\x02\x01\x00\xff\x00", "larger than its place"), (b"\x0f\x0b\x01\x00", "a time of 1 bytes"),
-        (b"\x0f\xf6\x03\xff\x00\x00", "precision 255"), (b"\x0b" + struct.pack("<d", float("inf")), "the number inf"),
-        (b"\x0f\xf6\x03\x02\x00\xff", "word too large"), (b"\x0c\x03\xed\xa0\x80", "not UTF-8"),
+        b"\x04\x07", b"\x05\x01", b"\x0c\xff\xff\xff\xff\xff", b"\x0c\x05ab", b"\x0c\x01\xff", b"\x0d\x00",
+        b"\x02\x01\x00\xff\x00", b"\x0f\x0b\x01\x00", b"\x0f\xf6\x03\xff\x00\x00",
+        b"\x0b" + struct.pack("<d", float("inf")), b"\x0f\xf6\x03\x02\x00\xff", b"\x0c\x03\xed\xa0\x80",
     ],
 )  # fmt: skip
-def test_damage_is_refused_with_its_reason(document: bytes, reason: str) -> None:
+def test_damage_is_refused(document: bytes) -> None:
     assert kernel_text(document) == -2
-    with pytest.raises(CorruptLog, match=reason):
-        json_text_slow(document)
+    with pytest.raises(CorruptLog, match="not a JSON document"):
+        decode(document)
 
 
 def mutants(seed: int, count: int) -> list[bytes]:
@@ -149,7 +142,7 @@ def mutants(seed: int, count: int) -> list[bytes]:
     return made
 
 
-def test_damaged_documents_get_the_twins_answer_whatever_lies_around_them() -> None:
+def test_damaged_documents_get_one_answer_whatever_lies_around_them() -> None:
     refused = 0
     for document in mutants(1, 2_000):
         low, high = (np.concatenate([np.full(70_000, fill, np.uint8), np.frombuffer(document, np.uint8),
@@ -160,13 +153,9 @@ def test_damaged_documents_get_the_twins_answer_whatever_lies_around_them() -> N
             end = json_text(source, 70_000, 70_000 + len(document), out, 0, STACK)
             answers.append(out[:end].tobytes().decode() if end >= 0 else int(end))
         assert answers[0] == answers[1]
-        try:
-            expected: str | int = json_text_slow(document)
-        except CorruptLog as error:
-            expected, refused = -2, refused + 1
-            if "twice" in error.message or "on top of each other" in error.message:
-                continue  # the kernel does not look for these; it prints them, or stops at the longest sound text
-        assert answers[0] == expected
+        refused += answers[0] == -2
+        if isinstance(answers[0], str):
+            json.loads(answers[0])
     assert refused > 300
 
 
@@ -210,5 +199,5 @@ def test_doubles_as_text(value: float) -> None:
     bits = np.uint64(struct.unpack("<Q", struct.pack("<d", value))[0])
     end = double_kernel.double_text(bits, out, 0)
     text = out[:end].tobytes().decode()
-    assert text == double_text(value)
+    assert Decimal(text) == Decimal(repr(value))
     assert float(text) == value

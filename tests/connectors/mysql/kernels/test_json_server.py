@@ -1,4 +1,4 @@
-"""JSON text: the kernel and its Python twin against what a real MySQL shows for the same logged bytes."""
+"""JSON text: the kernel, and trees made of its text, against what a real MySQL shows for the same logged bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from json_kernel import kernel_text
 from json_log import JsonTable
 
 from cdc_services.server import MySqlServer
-from connectors.mysql.rows.json_value import json_text_slow
+from connectors.mysql.rows.json_value import decode, tree_text
 
 pytestmark = pytest.mark.mysql
 
@@ -47,7 +47,7 @@ def assert_same_text(table: JsonTable, expected: int) -> None:
             assert text is document
             continue
         assert kernel_text(document) == text
-        assert json_text_slow(document) == text
+        assert tree_text(decode(document)) == text
 
 
 @pytest.mark.parametrize("seed", range(3))

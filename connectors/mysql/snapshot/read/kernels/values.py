@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from connectors.mysql.kernels.decimal import write_limbs
 from connectors.mysql.kernels.temporal import INVALID, days
 from connectors.mysql.snapshot.read.kernels import kernel
 from connectors.shared.kernels.kernel_types import Int
@@ -145,15 +146,7 @@ def decimal128_of(at: Int, size: Int, scale: Int, to: Int) -> Int:
             behind += 1
     if digits == 0 or max(behind, np.int64(0)) != scale:
         return 0
-    low = l0 | l1 << 32
-    high = l2 | l3 << 32
-    if negative:
-        low = -low
-        high = ~high
-        if low == 0:
-            high += 1
-    poke64(to, low)
-    poke64(to + 8, high)
+    write_limbs(l0 | l1 << 32, l2 | l3 << 32, negative, to)
     return 1
 
 
