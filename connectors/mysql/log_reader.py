@@ -37,7 +37,7 @@ class LogReader:
             if self.parts.given.cascades == "copy":
                 from connectors.mysql.snapshot.watched_parents import part_id, watch_parents
 
-                blocks = watch_parents(blocks, self.parts.context.store, part_id(part))
+                blocks = watch_parents(blocks, self.parts.context.store, self.parts.captures, part_id(part))
             yield from blocks
         except PositionLost as error:
             if self.parts.given.on_purged == "fail":

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import md5
-from typing import Any
 
 from cdc.schema import RenameTable, TableId
-from cdc.schema_json import table_from_json, table_to_json
 from cdc.state.store import Store
 from connectors.mysql.ddl.cascades import Link
 from connectors.mysql.ddl.delta import link_from_json, link_to_json
@@ -28,9 +26,6 @@ class Parent:
     deletes: set[TableId] = field(default_factory=set)
     updates: set[TableId] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
-
-
-Parents = Mapping[TableId, Parent]
 
 
 def parents_of(links: Links, captures: Callable[[TableId], bool]) -> dict[TableId, Parent]:
@@ -57,19 +52,6 @@ def _tables_below(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[
         if table not in found:
             found.add(table)
             left += below.get(table, ())
-    return found
-
-
-def united(one: Parents, other: Parents) -> dict[TableId, Parent]:
-    """Merge the targets of both. Pure."""
-    found: dict[TableId, Parent] = {}
-    for table in {**one, **other}:
-        parents = [each[table] for each in (one, other) if table in each]
-        found[table] = Parent(
-            set().union(*(parent.deletes for parent in parents)),
-            set().union(*(parent.updates for parent in parents)),
-            set().union(*(parent.columns for parent in parents)),
-        )
     return found
 
 
@@ -101,53 +83,14 @@ def _names(table: TableId, rename: RenameTable) -> tuple[TableId, ...]:
     return (table, rename.new_table) if table == rename.table else (table,)
 
 
-def write_targets(store: Store, parents: Parents, links: Iterable[Link] = ()) -> None:
-    """Store the targets for the tasks, and the foreign keys they derive from. Stream reader process.
-
-    Raises StateError.
-    """
-    fields = [
-        {
-            "table": table_to_json(table),
-            "deletes": [table_to_json(child) for child in sorted(parent.deletes)],
-            "updates": [table_to_json(child) for child in sorted(parent.updates)],
-            "columns": sorted(parent.columns),
-        }
-        for table, parent in sorted(parents.items())
-    ]
-    store.write_json(FILE, {"parents": fields, "links": [link_to_json(link) for link in links]})
-
-
-def read_targets(store: Store) -> dict[TableId, Parent]:
-    """Read what `write_targets` wrote; empty before the first write. Raises StateError."""
-    fields: Sequence[dict[str, Any]] = (store.read_json(FILE) or {}).get("parents", ())
-    return {
-        table_from_json(each["table"]): Parent(
-            {table_from_json(child) for child in each["deletes"]},
-            {table_from_json(child) for child in each["updates"]},
-            set(each["columns"]),
-        )
-        for each in fields
-    }
+def write_links(store: Store, links: Iterable[Link]) -> None:
+    """Make these the foreign keys in effect. Stream reader process. Raises StateError."""
+    store.write_json(FILE, {"links": [link_to_json(link) for link in links]})
 
 
 def read_links(store: Store) -> list[Link]:
-    """Read the foreign keys that `write_targets` wrote; none before, and none from an earlier release.
-
-    Raises StateError.
-    """
+    """Read what `write_links` wrote; empty before the first write. Raises StateError."""
     return [link_from_json(each) for each in (store.read_json(FILE) or {}).get("links", ())]
-
-
-def store_links(store: Store, links: Links, captures: Callable[[TableId], bool]) -> None:
-    """Make these the only foreign keys in effect. Raises StateError."""
-    write_targets(store, parents_of(links, captures), links)
-
-
-def add_links(store: Store, links: Links, captures: Callable[[TableId], bool]) -> None:
-    """Add foreign keys; targets of an earlier release, which stored no foreign keys, stay. Raises StateError."""
-    known = list(dict.fromkeys((*read_links(store), *links)))
-    write_targets(store, united(read_targets(store), parents_of(known, captures)), known)
 
 
 def short_name(table: TableId) -> str:

@@ -28,11 +28,10 @@ from connectors.mysql.server.server_info import end_of_log, server_info
 from connectors.mysql.snapshot.cascade_targets import (
     REQUEST,
     Links,
-    add_links,
     followed,
     read_links,
     short_name,
-    store_links,
+    write_links,
 )
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot_options import SnapshotOptions
@@ -113,12 +112,12 @@ class Cascading:
         if self._options.cascades != "copy":
             return
         if self._until is not None and not start.moved_to(end) and start.position >= self._until:
-            store_links(self._store, self._now, self._captures)
+            write_links(self._store, self._now)
             self._until = None
         if (end.server, end.schemas) == self._looked_at:
             return
         entries = self._history.entries(start.schemas, end.schemas)
-        add_links(self._store, followed(read_links(self._store), entries), self._captures)
+        write_links(self._store, followed(read_links(self._store), entries))
         retry = self._streams.retry
         try:
             self._now, until = retry.call(self._read_links, "asking for foreign keys")
@@ -126,7 +125,7 @@ class Cascading:
             if retry.stopping():
                 return
             raise
-        add_links(self._store, self._now, self._captures)
+        write_links(self._store, dict.fromkeys((*read_links(self._store), *self._now)))
         self._looked_at, self._until = (end.server, end.schemas), until
 
     def _read_links(self) -> tuple[Links, LogPosition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from cdc.schema import TableId
 from cdc.state.store import Store
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.sequences import sequence_of
-from connectors.mysql.snapshot.cascade_targets import REQUEST, Parent, read_targets, short_name
+from connectors.mysql.snapshot.cascade_targets import REQUEST, Parent, parents_of, read_links, short_name
 from connectors.mysql.snapshot.plan.requests import Requests
 
 REASON = "rows of a table that it refers to were deleted or changed, and this server does not log what follows"
@@ -27,13 +27,15 @@ def part_id(part: LogRange) -> str:
     return str(sequence_of(part.start.file, part.start.position, part.files_ahead))
 
 
-def watch_parents(blocks: Iterator[ChangeBlock], store: Store, part: str) -> Iterator[ChangeBlock]:
+def watch_parents(
+    blocks: Iterator[ChangeBlock], store: Store, captures: Callable[[TableId], bool], part: str
+) -> Iterator[ChangeBlock]:
     """Pass on the blocks of a part of the log; request tables whose rows they change unlogged, once per part. Executor.
 
     `part` is the id of the part (`part_id`). Requests are on disk before the part's rows are prepared; a retry
     makes the same requests.
     """
-    parents, requested, requests = read_targets(store), set[TableId](), Requests(store)
+    parents, requested, requests = parents_of(read_links(store), captures), set[TableId](), Requests(store)
     for block in blocks:
         parent = parents.get(block.table)
         for child in sorted((set() if parent is None else changed_by(block, parent)) - requested):

@@ -29,7 +29,7 @@ from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.tracker import Tracker
 from connectors.mysql.server import server_info
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.cascade_targets import Parent, followed, parents_of, read_targets, write_targets
+from connectors.mysql.snapshot.cascade_targets import Parent, followed, parents_of, read_links, write_links
 from connectors.mysql.snapshot.cascades import Cascading, DueRequests
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.watched_parents import changed_by, part_id, watch_parents
@@ -41,6 +41,7 @@ SCHEMA = TableSchema(
     (Column("id", DataType.parse("INT"), nullable=False), Column("code", DataType.parse("INT"))), ("id",)
 )
 LINKS = (Link(P, C, ("ID",), on_delete="CASCADE"), Link(C, G, ("code",), on_update="SET NULL"))
+CAPTURES = [P, C].__contains__
 
 
 def test_children_of_children_are_copied_too_as_far_as_they_are_captured() -> None:
@@ -105,21 +106,21 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
         return MySqlOffset(LogPosition(file, position), None, schemas=schemas)
 
     run().refresh(at(4), at(100))
-    assert read_targets(store) == {P: Parent(deletes={C})}
+    assert read_links(store) == [LINKS[0]]
     links, end = (LINKS[1],), ("b.000002", 50, "")
     for stopped in (True, False):  # and started again before the log is read so far
         again = run()
         again.refresh(at(100), at(400))
         again.refresh(at(400), at(40, "b.000002"))
-        assert read_targets(store) == parents_of(LINKS, [P, C, G].__contains__), stopped
+        assert set(read_links(store)) == set(LINKS), stopped
     again.refresh(at(50, "b.000002"), at(60, "b.000002"))
-    assert read_targets(store) == {C: Parent(updates={G}, columns={"code"})}
+    assert read_links(store) == [LINKS[1]]
     links, end = (), ("b.000002", 90, "")
     history.append(SchemaEntry({"file": "b.000002", "pos": 70}, delta=Delta(links=LINKS[:1])))
     again.refresh(at(60, "b.000002"), at(80, "b.000002", schemas=2))
-    assert read_targets(store) == parents_of(LINKS, [P, C, G].__contains__), "declared, and dropped since"
+    assert set(read_links(store)) == set(LINKS), "declared, and dropped since"
     again.refresh(at(95, "b.000002", schemas=2), at(99, "b.000002", schemas=2))
-    assert read_targets(store) == {}
+    assert read_links(store) == []
 
 
 def test_a_foreign_key_is_followed_under_each_name_that_the_log_gives_its_tables() -> None:
@@ -229,21 +230,20 @@ def test_a_server_that_could_log_them_is_asked_whether_it_does(
 
 def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    write_targets(store, parents_of(LINKS, [P, C].__contains__))
-    assert read_targets(store)[P] == Parent(deletes={C})
+    write_links(store, LINKS)
     blocks = [block(P, SCHEMA, [("-D", {"id": number})], sequence=number) for number in (1, 2)]
     for _ in range(2):
-        assert list(watch_parents(iter(blocks), store, "binlog.000001-4")) == blocks
+        assert list(watch_parents(iter(blocks), store, CAPTURES, "binlog.000001-4")) == blocks
         (name,) = Requests(store).names()
     assert Requests(store).get(name).table == C
 
 
 def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_path: Path) -> None:
     store, at = LocalStore(tmp_path), LogPosition("binlog.000001", 157)
-    write_targets(store, parents_of(LINKS, [P, C].__contains__))
+    write_links(store, LINKS)
     for ahead in (0, 3):
         part = LogRange(at, LogPosition("binlog.000001", 900), 1, files_ahead=ahead)
-        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, part_id(part)))
+        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, CAPTURES, part_id(part)))
     assert len(Requests(store).names()) == 2
 
 
@@ -253,10 +253,10 @@ def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path)
 
     def ask(place: str) -> frozenset[str]:
         store = LocalStore(tmp_path)
-        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place))
+        list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, CAPTURES, place))
         return requests.names()
 
-    write_targets(LocalStore(tmp_path), parents_of(LINKS, [P, C].__contains__))
+    write_links(LocalStore(tmp_path), LINKS)
     first = ask("binlog.000001-4")
     assert due.select({*first, "by-a-user"}, []) == {*first, "by-a-user"}
     due.note_begun(first)

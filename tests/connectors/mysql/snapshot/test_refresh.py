@@ -24,7 +24,8 @@ from cdc.source import Limits, Order
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block
 from cdc_services.server import MySqlServer
-from connectors.mysql.snapshot.cascade_targets import Parent, write_targets
+from connectors.mysql.ddl.cascades import Link
+from connectors.mysql.snapshot.cascade_targets import write_links
 from connectors.mysql.snapshot.watched_parents import watch_parents
 
 pytestmark = pytest.mark.mysql
@@ -58,9 +59,9 @@ def copied(server: MySqlServer, folder: Path, table: TableId, chunk_rows: int = 
 def cascade(folder: Path, table: TableId) -> None:
     """As a task does that meets a deleted row which the table's rows refer to."""
     store, parent = LocalStore(folder), TableId(table.database, "parent")
-    write_targets(store, {parent: Parent(deletes={table})})
+    write_links(store, [Link(parent, table, ("id",), "CASCADE")])
     schema = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
-    list(watch_parents(iter([block(parent, schema, [("-D", {"id": 1})])]), store, "4"))
+    list(watch_parents(iter([block(parent, schema, [("-D", {"id": 1})])]), store, table.__eq__, "4"))
 
 
 def with_stale_rows(steps: Steps, table: TableId) -> None:
