@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc.events import CaptureEnded, SourceEvent
+from cdc.events import CaptureEnded, SourceEvent, TableCreated, TableRenamed
 from cdc.flow.middle import Middle
 from cdc.schema import TableId
 from cdc.source import Snapshots, Source
@@ -59,7 +59,12 @@ class EventCollector:
         pauses = paused_tables(before, requests)
         behind = apply_rules(self._middle.rules, before, [*excluded, *logged], pauses, edited=first)
         early = [request for request in requests if request.table in before.rules]
-        late = [request for request in requests if request.table not in before.rules]  # the batch creates the table
+        came = _tables_that_come(behind.events)
+        late = [
+            request
+            for request in requests
+            if request.table not in before.rules or (request.kind is RequestKind.SNAPSHOT and request.table in came)
+        ]
         events = [
             *(self._unfit(before.tables) if first else ()),
             *_requested(early),
@@ -97,6 +102,12 @@ class EventCollector:
             else:
                 text = "%s: %s: the rows in the sink stay as they are; `cdc resync FILE %s` re-snapshots the table"
                 log.warning(text, table, why, table)
+
+
+def _tables_that_come(events: Iterable[SourceEvent]) -> set[TableId]:
+    """The names that a batch gives to tables. A request for one of them may mean that table, or the one before it."""
+    created = {event.table for event in events if isinstance(event, TableCreated)}
+    return created | {event.new_table for event in events if isinstance(event, TableRenamed)}
 
 
 def _requested(requests: Sequence[Request]) -> list[on.Event]:

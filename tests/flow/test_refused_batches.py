@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from live_source import LiveSource
 from test_refused import AFTER, BEFORE, ID, INT, KEY, KEYED, REFUSED, TEXT, A, B, FirmKeys, Stubborn, how
 
 from cdc import events as on
+from cdc.errors import ChangeRefused
 from cdc.schema import (
     AlterColumnType,
     Column,
@@ -21,10 +23,14 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.source import Snapshots
+from cdc.state.directory import StateDir
+from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSink, block, run_in_memory
 
 FIRST = [CreateTable(A, BEFORE), block(A, BEFORE, [("+I", {"id": 1, "v": 1}), ("+I", {"id": 2, "v": 2})])]
 WITH_KEY = [AlterColumnType(A, Column("v", INT, nullable=False), Column("v", INT)), KEY]
+C = TableId("shop", "c")
 WHY = on.Uncertain("nobody knows")
 
 
@@ -70,3 +76,23 @@ def test_a_table_that_is_dropped_or_renamed_behind_it(behavior: str) -> None:
     assert after([*FIRST, *WITH_KEY, DropTable(A)], FirmKeys(), A, KEYED, behavior) == {}
     renamed = after([*FIRST, *WITH_KEY, RenameTable(A, B)], FirmKeys(), B, KEYED, behavior)
     assert renamed == {B: [{"id": 1, "v": None}]}
+
+
+@pytest.mark.parametrize(
+    "come", [(DropTable(A), CreateTable(A, BEFORE)), (RenameTable(A, C), RenameTable(B, A), RenameTable(C, B))]
+)
+def test_a_requested_copy_is_also_of_a_table_that_comes_under_the_name_in_the_batch(
+    tmp_path: Path, come: tuple[Any, ...]
+) -> None:
+    """The error names the table as it is called after its change."""
+    now = {A: block(A, KEYED, [("+I", {"id": 1, "v": 5})], sequence=9), B: block(B, BEFORE, [], sequence=9)}
+    sink, source = FirmKeys(), LiveSource([*FIRST, CreateTable(B, BEFORE)], now)
+    source.snapshots = lambda table: Snapshots.ON_REQUEST  # type: ignore[method-assign]
+    begun = run_in_memory(source, sink, middle=how(), state=tmp_path)
+    source.add(*come, *WITH_KEY)
+    again = {"middle": how(), "state": tmp_path, "start": begun.offset, "first_batch": begun.batches}
+    with pytest.raises(ChangeRefused, match="a row has no such key"):
+        run_in_memory(source, sink, **again)
+    Mailbox(StateDir(tmp_path).store).add(A, RequestKind.SNAPSHOT)
+    run_in_memory(source, sink, **again)
+    assert sink.rows(A) == [{"id": 1, "v": 5}]
