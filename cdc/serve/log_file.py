@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.serve.control import LogLine
-from cdc.state.durable import create_folder, private
+from cdc.state.durable import create_folder, private, state_error
 
 FILE_NAME = "run.log"
 LARGEST = 4 << 20
@@ -99,7 +99,10 @@ class RunLog(io.TextIOBase):
 
 
 def read_log(folder: Path, number: int) -> Sequence[LogLine]:
-    """Read the last lines of the log in a state directory, oldest first; none without a log. Any process."""
+    """Read the last lines of the log in a state directory, oldest first; none without a log. Any process.
+
+    Raises StateError.
+    """
     found: deque[LogLine] = deque(maxlen=number)
     for name in (FILE_NAME + ".1", FILE_NAME):
         found.extend(_lines(folder / name))
@@ -112,6 +115,8 @@ def _lines(path: Path) -> Iterator[LogLine]:
             yield from (line_of(text) for text in file if text.strip())
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise state_error(path, error, "read") from error
 
 
 def line_of(text: str) -> LogLine:

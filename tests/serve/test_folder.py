@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cdc.errors import StateError
 from cdc.serve.control import ErrorView, LogLine, RunView
 from cdc.serve.folder import Folder
 from cdc.serve.history import RunHistory
@@ -169,6 +170,9 @@ def test_a_log_is_kept_in_two_files_of_bounded_size(tmp_path: Path) -> None:
     kept = read_log(tmp_path, 100)
     assert [line.fields["number"] for line in kept[:-2]] == list(range(42 - len(kept), 40))
     assert read_log(tmp_path / "none", 5) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(StateError, match=r"file/run\.log\.1: cannot read the state: Not a directory"):
+        read_log(tmp_path / "file", 5)
 
 
 @pytest.mark.parametrize("name", ["lock", "Savepoints", "serve.json", "..", ".lock."])
