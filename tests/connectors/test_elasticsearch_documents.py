@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 from search_harness import Harness
 from servers import own_search
+from sink_calls import commit, created, prepared
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
@@ -24,7 +25,6 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
 from connectors.elasticsearch import cluster
@@ -60,14 +60,6 @@ def own() -> Iterator[SearchServer]:
         yield server
 
 
-def commit(sink: Sink, batch: int, *blocks: ChangeBlock) -> None:
-    sink.commit(batch, prepared(sink, batch, *blocks))
-
-
-def prepared(sink: Sink, batch: int, *blocks: ChangeBlock, partition: int = 0) -> list[Prepared]:
-    return list(sink.prepare(TaskAttempt(batch, partition, 0), iter(blocks)))
-
-
 def users(*changes: tuple[str, int, str | None]) -> ChangeBlock:
     return block(USERS, SCHEMA, [(kind, {"id": id_, "name": name}) for kind, id_, name in changes])
 
@@ -99,8 +91,7 @@ def test_a_request_of_a_killed_run_that_is_carried_out_late_makes_no_second_inde
 
 def test_a_table_is_an_index_behind_an_alias_in_lower_case(harness: Harness) -> None:
     """With the fields of its columns, and no others."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    created(harness.sink(), USERS, SCHEMA)
     found = harness.server.ask("GET", "/shop.users")
     assert list(found) == ["shop.users-000001"]
     mapping = found["shop.users-000001"]["mappings"]
@@ -122,8 +113,7 @@ def test_a_template_that_matches_the_names_does_not_take_documents_away(harness:
     mappings = {"_source": {"enabled": False}, "_routing": {"required": True}, "properties": {"name": {"type": "long"}}}
     harness.server.ask("PUT", "/_template/all", {"index_patterns": ["shop*", "cdc*"], "mappings": mappings})
     try:
-        sink = harness.sink()
-        sink.apply(0, [CreateTable(USERS, SCHEMA)])
+        sink = created(harness.sink(), USERS, SCHEMA)
         commit(sink, 0, users(("+I", 1, "a")))
     finally:
         harness.server.ask("DELETE", "/_template/all")
@@ -145,8 +135,7 @@ def test_more_columns_than_an_index_may_have_are_refused_with_the_setting(harnes
 
 def test_an_index_that_is_deleted_is_not_made_with_guessed_types(harness: Harness) -> None:
     """Also when it goes between the preparation of a batch and its commit."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     handles = [prepared(sink, 0, users(*rows)) for rows in ((("+I", 1, "a"), ("-D", 2, "b")), (("-D", 2, "b"),))]
     harness.server.ask("DELETE", "/shop.users-000001")
     for some in handles:
@@ -157,8 +146,7 @@ def test_an_index_that_is_deleted_is_not_made_with_guessed_types(harness: Harnes
 
 def test_a_batch_that_is_sent_again_changes_nothing(harness: Harness) -> None:
     """Not even one whose parts delete and insert the same keys."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a"), ("+I", 2, "b")))
     handles = [
         *prepared(sink, 1, users(("-D", 1, "a"), ("-U", 2, "b"), ("+U", 2, "c"))),
@@ -178,8 +166,7 @@ def test_a_delete_stays_a_delete_when_the_node_restarts_before_a_late_repeat(own
     """Tombstones die with the node: the late request must not come from this pipeline at all."""
     harness = Harness(own, tmp_path)
     harness.clear()
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     old = prepared(sink, 0, users(("+I", 1, "a")))
     sink.commit(0, old)
     commit(sink, 1, users(("-D", 1, "a")))
@@ -200,8 +187,7 @@ def test_a_former_run_that_waited_for_the_node_brings_no_deleted_document_back(
     """Its request failed; while it waited another run committed this batch and a delete, and the node was restarted."""
     harness = Harness(own, tmp_path, options={"retry-timeout": "60 s"})
     harness.clear()
-    former = harness.sink()
-    former.apply(0, [CreateTable(USERS, SCHEMA)])
+    former = created(harness.sink(), USERS, SCHEMA)
     old = prepared(former, 0, users(("+I", 1, "a")))
 
     def others_go_on(*_: Any, **__: Any) -> Any:
@@ -221,12 +207,10 @@ def test_a_former_run_that_waited_for_the_node_brings_no_deleted_document_back(
 
 def test_a_pipeline_that_starts_over_wins_over_its_former_self(harness: Harness, tmp_path: Path) -> None:
     """Its batches have small numbers again."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     for batch in range(3):
         commit(sink, batch, users(("+I", 1, f"old {batch}")))
-    renewed = Harness(harness.server, tmp_path / "renewed", "another pipeline").sink()
-    renewed.apply(0, [CreateTable(USERS, SCHEMA)])
+    renewed = created(Harness(harness.server, tmp_path / "renewed", "another pipeline").sink(), USERS, SCHEMA)
     commit(renewed, 0, users(("+I", 1, "new")))
     assert names(harness) == {"1": "new"}
     with pytest.raises(SinkError, match="another pipeline"):
@@ -238,11 +222,9 @@ def test_documents_that_were_prepared_before_another_pipeline_took_the_index_are
     harness: Harness, tmp_path: Path
 ) -> None:
     """The other one may have deleted them so long ago that the server has forgotten it."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     handles = prepared(sink, 0, users(("+I", 1, "zombie")))
-    renewed = Harness(harness.server, tmp_path / "renewed", "another pipeline").sink()
-    renewed.apply(0, [CreateTable(USERS, SCHEMA)])
+    created(Harness(harness.server, tmp_path / "renewed", "another pipeline").sink(), USERS, SCHEMA)
     with pytest.raises(SinkError, match="taken by another pipeline"):
         sink.commit(0, handles)
     assert names(harness) == {}
@@ -252,8 +234,7 @@ def test_deletes_are_remembered_longer_than_a_request_may_take(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """New indexes are made so; doctor and the start name one that somebody has set otherwise."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     assert harness.server.ask("GET", "/shop.users/_settings")["shop.users-000001"]["settings"]["index"][
         "gc_deletes"
     ] == "240s"  # fmt: skip
@@ -276,8 +257,7 @@ def test_deletes_are_remembered_longer_than_a_request_may_take(
 
 def test_readers_never_find_an_empty_or_half_index(harness: Harness) -> None:
     """A re-snapshot fills an index of its own, with other columns; one alias update puts it in the old one's place."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     title = TableSchema((ID, replace(NAME, name="title")), ("id",))
     sink.apply(1, [CreateShadow(USERS, title)])
@@ -292,8 +272,7 @@ def test_readers_never_find_an_empty_or_half_index(harness: Harness) -> None:
 
 def test_a_swap_whose_answer_is_lost_is_found_done(harness: Harness) -> None:
     """The request comes again, and the old index is gone already; one that did not get there is still refused."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     sink.apply(1, [CreateShadow(USERS)])
     planner = sink._changes._planner([SwapShadow(USERS)])
     (swap,) = planner.plan(SwapShadow(USERS))
@@ -307,8 +286,7 @@ def test_a_swap_whose_answer_is_lost_is_found_done(harness: Harness) -> None:
 
 def test_a_table_that_takes_a_former_name_has_an_index_of_its_own(harness: Harness) -> None:
     """The renamed table keeps its index, whose name is the former one's."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     sink.apply(1, [RenameTable(USERS, TableId("shop", "people")), CreateTable(USERS, SCHEMA)])
     commit(sink, 1, users(("+I", 2, "b")))
@@ -338,8 +316,7 @@ def test_tables_whose_names_differ_in_case_are_kept_apart(harness: Harness) -> N
 def test_a_table_whose_name_changes_its_case_keeps_its_index(harness: Harness) -> None:
     """The alias stays; the mapping has the new name."""
     lower = TableId("shop", "users")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     for _ in range(2):
         harness.sink().apply(1, [RenameTable(USERS, lower)])
@@ -360,8 +337,7 @@ def test_composite_keys_are_never_mistaken_for_each_other(harness: Harness, key:
     """Whatever is in them, and however long they are."""
     left, right = (Column(name, DataType.parse("VARCHAR(400)"), nullable=False) for name in ("l", "r"))
     schema = TableSchema((left, right, ID), ("l", "r"))
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     keys = [key, ("a_b", "x"), ("a", "b_x"), ("a_b_x", "")]
     rows = [("+I", {"l": left_, "r": right_, "id": number}) for number, (left_, right_) in enumerate(keys)]
     commit(sink, 0, block(USERS, schema, rows))
@@ -388,8 +364,9 @@ def test_a_busy_node_s_documents_are_sent_again(own: SearchServer, tmp_path: Pat
     """429 for a request larger than the node has memory for just now: the pipeline waits, and loses nothing."""
     harness = Harness(own, tmp_path)
     harness.clear()
-    sink = harness.sink(**{"sink.bulk.size": "2 kb", "sink.connections": "8", "retry-timeout": "60 s"})
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(
+        harness.sink(**{"sink.bulk.size": "2 kb", "sink.connections": "8", "retry-timeout": "60 s"}), USERS, SCHEMA
+    )
     own.ask("PUT", "/shop.users-000001/_settings", {"index": {"blocks.write": True}})
     handles = prepared(sink, 0, users(*(("+I", number, "x" * 15) for number in range(200))))
     with pytest.raises(SinkError, match="blocked"):
@@ -401,8 +378,7 @@ def test_a_busy_node_s_documents_are_sent_again(own: SearchServer, tmp_path: Pat
 
 def test_a_full_disk_is_named_as_such(harness: Harness) -> None:
     """The servers say 429 and block the index; what was prepared goes in once the block is gone."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     handles, path = prepared(sink, 0, users(("+I", 1, "a"))), "/shop.users-000001/_settings"
     harness.server.ask("PUT", path, {"index": {"blocks.read_only_allow_delete": True}})
     with pytest.raises(SinkUnavailable, match=r"\(429\): index \[shop.users-000001\] blocked") as refused:
@@ -433,8 +409,7 @@ def test_json_whose_leaves_are_searched(harness: Harness, unindexed: str) -> Non
     """`flattened`; in Elasticsearch a long leaf is in the document and not found by it. Or not searched at all."""
     schema = TableSchema((ID, Column("j", DataType.parse("JSON"))), ("id",))
     options = {"mapping.json": "flattened", "mapping.unindexed-columns": unindexed}
-    sink = harness.sink(**options)
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(**options), USERS, schema)
     long = "x" * (40_000 if harness.server.product == "elasticsearch" else 10)
     rows = [("+I", {"id": 1, "j": '{"a": {"b": 7}}'}), ("+I", {"id": 2, "j": f'{{"a": "{long}"}}'})]
     commit(sink, 0, block(USERS, schema, rows))
@@ -447,8 +422,7 @@ def test_json_whose_leaves_are_searched(harness: Harness, unindexed: str) -> Non
 def test_json_texts_and_numbers_are_read_back(harness: Harness, mapping: str) -> None:
     """A JSON text whose letters are those of a number is not that number; `null` is NULL."""
     schema = TableSchema((ID, Column("j", DataType.parse("JSON"))), ("id",))
-    sink = harness.sink(**{"mapping.json": mapping})
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(**{"mapping.json": mapping}), USERS, schema)
     texts = ['"str"', '"12"', "12", "null", '{"b": 1, "a": ""}', "true", None]
     rows = block(USERS, schema, [("+I", {"id": number, "j": text}) for number, text in enumerate(texts)])
     commit(sink, 0, rows)

@@ -9,17 +9,16 @@ from unittest.mock import patch
 
 import pytest
 from search_harness import Harness
+from sink_calls import prepared
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.process import faults
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
-from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
 from connectors.elasticsearch.client import ErrorAnswer, SearchClient
 from connectors.elasticsearch.cluster import SearchCluster
-from connectors.elasticsearch.sink import ElasticsearchSink
 
 pytestmark = pytest.mark.slow
 
@@ -43,10 +42,6 @@ def harness(server: SearchServer, tmp_path: Path) -> Harness:
     made.clear()
     made.sink().apply(0, [CreateTable(ORDERS, SCHEMA)])
     return made
-
-
-def prepared(sink: ElasticsearchSink, batch: int, *blocks: ChangeBlock) -> list[Prepared]:
-    return list(sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks)))
 
 
 def orders(*changes: tuple[str, int, float], at: int = 1) -> ChangeBlock:

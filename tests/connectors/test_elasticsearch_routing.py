@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from search_harness import Harness
+from sink_calls import commit
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError
@@ -31,7 +32,6 @@ from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
 from connectors.elasticsearch.mapping import same_text
-from connectors.elasticsearch.sink import ElasticsearchSink
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +55,6 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     made.clear()
     made.sink().apply(0, [CreateTable(ORDERS, SCHEMA)])
     return made
-
-
-def commit(sink: ElasticsearchSink, batch: int, *blocks: ChangeBlock) -> None:
-    sink.commit(batch, list(sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks))))
 
 
 def orders(*changes: tuple[str, int, str | None]) -> ChangeBlock:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from doris_harness import Harness
 from doris_servers import DorisServer, own_doris
+from sink_calls import created
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
@@ -90,8 +91,7 @@ def test_a_user_who_may_not_create(harness: Harness) -> None:
 
 
 def test_a_database_that_is_gone(harness: Harness) -> None:
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(), ORDERS, KEYED)
     harness.server.query("DROP DATABASE shop FORCE")
     with pytest.raises(SinkError, match=r"(?i)unknown database|shop"):
         prepare(sink, 0, one_row())
@@ -126,8 +126,7 @@ def test_the_second_front_end_answers(harness: Harness) -> None:
 
 
 def test_no_back_end(harness: Harness) -> None:
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(), ORDERS, KEYED)
     harness.server.own.be_down()
     with pytest.raises(SinkUnavailable, match=r"cannot be reached|No backend") as caught:
         prepare(sink, 0, one_row())
@@ -145,8 +144,7 @@ def test_no_back_end(harness: Harness) -> None:
     ],
 )
 def test_a_load_that_is_refused_says_why(harness: Harness, message: str, hint: str) -> None:
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(), ORDERS, KEYED)
     harness.server.own.fault("be.load", times=-1, action="refuse", message=message)
     with pytest.raises(SinkError) as caught:
         prepare(sink, 0, one_row())

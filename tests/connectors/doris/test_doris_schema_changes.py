@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from doris_harness import Harness
 from doris_servers import DorisServer, own_doris
+from sink_calls import created
 from tiers import crossed
 
 from cdc.errors import ChangeRefused, SinkUnavailable
@@ -225,8 +226,7 @@ def test_a_table_made_by_hand_is_filled_as_it_is(harness: Harness) -> None:
         "CREATE TABLE shop.orders (id LARGEINT NOT NULL, name STRING NULL, at DATETIME NULL DEFAULT CURRENT_TIMESTAMP) "
         "UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 3 PROPERTIES ('replication_num' = '1')"
     )
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(), ORDERS, KEYED)
     sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))]))
     sink.commit(1, prepare(sink, 1, [keyed("-U", row(1, "a"), "+U", row(2, "b"))]))
     found = harness.rows(ORDERS)
@@ -249,8 +249,7 @@ def test_keys_that_would_be_spelled_otherwise_stop_the_change(harness: Harness) 
     table, old = TableId("shop", "spelled"), Column("k", DataType.parse("TIME(0)"), nullable=False)
     schema = TableSchema((old, ID), ("k",))
     change = AlterColumnType(table, replace(old, type=DataType.parse("TIME(3)")), old)
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(harness.sink(), table, schema)
     sink.apply(0, [change, AlterColumnType(table, old, change.column)])
     sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", {"id": 1, "k": timedelta(hours=1)})])]))
     with pytest.raises(ChangeRefused, match="spelled otherwise"):

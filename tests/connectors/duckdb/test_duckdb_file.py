@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import duckdb
 import pyarrow as pa
 import pytest
+from sink_calls import created
 
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
@@ -97,8 +98,7 @@ def test_a_run_that_is_to_stop_waits_for_no_reader(tmp_path: Path) -> None:
 
 
 def test_the_file_is_free_between_batches(tmp_path: Path) -> None:
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
+    sink = created(sink_at(tmp_path), ORDERS, SCHEMA)
     sink.commit(0, sink.prepare(TaskAttempt(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])])))
     code = "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('FROM x.shop.orders').fetchall())"
     output = subprocess.run(
@@ -183,8 +183,7 @@ def test_one_file_for_all_tables_of_a_task(tmp_path: Path) -> None:
 
 def test_rows_beyond_the_buffer_go_to_more_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(ORDERS, KEYLESS)])
+    sink = created(sink_at(tmp_path), ORDERS, KEYLESS)
     blocks = [block(ORDERS, KEYLESS, [("+I", {"id": number})]) for number in range(5)]
     prepared = sink.prepare(TaskAttempt(0, 0, 0), iter(blocks))
     assert [len(item.handle["segments"]) for item in prepared] == [5]
@@ -207,8 +206,7 @@ def test_before_images_of_the_same_key_are_not_staged(tmp_path: Path) -> None:
 
 
 def test_staged_files_go_with_the_commit_and_with_what_a_crash_left(tmp_path: Path) -> None:
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
+    sink = created(sink_at(tmp_path), ORDERS, SCHEMA)
     for batch in (0, 1, 2):
         sink.prepare(TaskAttempt(batch, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": batch})])]))
     sink.commit(1, [])
@@ -223,8 +221,7 @@ def test_staged_rows_that_are_not_whole_are_never_loaded(
     monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
     monkeypatch.setattr(load_module, "ROW_GROUP", 1)
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
+    sink = created(sink_at(tmp_path), ORDERS, SCHEMA)
     blocks = [block(ORDERS, SCHEMA, [("+I", {"id": number})]) for number in (1, 2)]
     prepared = sink.prepare(TaskAttempt(0, 0, 0), iter(blocks))
     path = tmp_path / "state/staging/0/0-0.arrows"
@@ -274,8 +271,7 @@ def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("exchanged", ["removed", "emptied", "an older copy", "another pipeline's"])
 def test_a_file_that_is_exchanged_while_the_pipeline_runs_is_put_back(tmp_path: Path, exchanged: str) -> None:
     path, kept, older = (tmp_path / name for name in ("x.duckdb", "kept", "older"))
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(ORDERS, KEYLESS)])
+    sink = created(sink_at(tmp_path), ORDERS, KEYLESS)
 
     def commit(by: DuckDbSink, batch: int) -> None:
         by.commit(batch, by.prepare(TaskAttempt(batch, 0, 0), iter([block(ORDERS, KEYLESS, [("+I", {"id": batch})])])))

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from sink_calls import created
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
@@ -251,8 +252,7 @@ def test_minus_zero_is_another_row_than_zero_without_a_key(tmp_path: Path) -> No
         TableSchema((Column("d", DataType.parse("DOUBLE")), Column("f", DataType.parse("FLOAT")))),
     )
     zero, minus, other = {"d": 0.0, "f": 1.0}, {"d": -0.0, "f": 1.0}, {"d": None, "f": -0.0}
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(sink_at(tmp_path), table, schema)
     for batch, changes in enumerate([
         [("+I", zero), ("+I", zero), ("+I", minus), ("+I", other)],
         [("-U", zero), ("+U", minus), ("-D", minus)],
@@ -264,8 +264,7 @@ def test_minus_zero_is_another_row_than_zero_without_a_key(tmp_path: Path) -> No
 
 def test_a_vector_with_minus_zero_is_another_row_than_one_with_zero(tmp_path: Path) -> None:
     table, schema = TABLES[0], TableSchema((Column("v", DataType.parse("VECTOR(2)")),))
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(sink_at(tmp_path), table, schema)
     for batch, changes in enumerate(
         [[("+I", {"v": [0.0, 1.0]}), ("+I", {"v": [-0.0, 1.0]})], [("-D", {"v": [-0.0, 1.0]})]]
     ):
@@ -279,8 +278,7 @@ def test_a_column_has_a_name_that_the_statements_know_too(tmp_path: Path, name: 
     back. A column `sign` was summed up as if it told inserts from deletes."""
     table = TABLES[0]
     schema = TableSchema((Column(name, DataType.parse("BIGINT")), Column("part", DataType.parse("VARCHAR(3)"))))
-    sink = sink_at(tmp_path)
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(sink_at(tmp_path), table, schema)
     one, none, other = {name: 7, "part": "a"}, {name: None, "part": "b"}, {name: -7, "part": "c"}
     for batch, changes in enumerate([
         [("+I", one), ("+I", one), ("+I", one), ("+I", none), ("+I", none), ("+I", other), ("+I", other)],

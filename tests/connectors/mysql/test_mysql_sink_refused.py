@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 from mysql_sink_harness import Harness
+from sink_calls import created, prepared
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
@@ -15,7 +16,7 @@ from cdc.evolution.steps import Statement
 from cdc.process import faults
 from cdc.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Sink
 from cdc.testing.blocks import block
 from cdc_services.server import MySqlServer
 from connectors.mysql.sink.catalog import MySqlSchemas
@@ -48,10 +49,6 @@ def harness(server: MySqlServer, tmp_path: Path) -> Harness:
     return Harness(server, tmp_path / "state", f"pipeline-{tmp_path.name}", letters)
 
 
-def prepared(sink: Sink, batch: int, *blocks: ChangeBlock) -> list[Prepared]:
-    return list(sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks)))
-
-
 def rows(*changes: tuple[str, int, int | None, str | None], schema: TableSchema = SCHEMA) -> ChangeBlock:
     return block(ROWS, schema, [(kind, {"id": id_, "n": n, "name": name}) for kind, id_, n, name in changes])
 
@@ -74,8 +71,7 @@ def stored(harness: Harness) -> list[tuple[Any, ...]]:
 
 def narrow(harness: Harness, *alters: str) -> Sink:
     """A sink whose table somebody alters once it is there; row 1 is in it."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ROWS, SCHEMA)])
+    sink = created(harness.sink(), ROWS, SCHEMA)
     sink.commit(0, prepared(sink, 0, rows(("+I", 1, 1, "one"))))
     harness.server.execute(*(f"ALTER TABLE shop.`rows` {alter}" for alter in alters))
     return harness.sink()
@@ -130,8 +126,7 @@ def test_a_refused_update_leaves_the_row_that_is_there(harness: Harness) -> None
 
 def test_rows_without_a_key_are_refused_one_by_one(harness: Harness) -> None:
     """Equal rows each; what is deleted of a refused row is not there."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ROWS, KEYLESS)])
+    sink = created(harness.sink(), ROWS, KEYLESS)
     harness.server.execute("ALTER TABLE shop.`rows` MODIFY n TINYINT")
     changes = rows(
         ("+I", 1, 1, "a"), ("+I", 2, 1000, "b"), ("+I", 2, 1000, "b"), ("+I", 3, 3, "c"), ("-D", 2, 1000, "b"),
@@ -247,8 +242,7 @@ def test_a_column_that_the_server_computes_is_not_written(harness: Harness) -> N
     harness.server.execute(
         "CREATE TABLE shop.`rows` (id INT PRIMARY KEY, n INT GENERATED ALWAYS AS (id * 2) STORED, name VARCHAR(40))"
     )
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ROWS, SCHEMA)])
+    sink = created(harness.sink(), ROWS, SCHEMA)
     sink.commit(0, prepared(sink, 0, rows(("+I", 4, 8, "four"), ("-U", 4, 8, "four"), ("+U", 4, 8, "five"))))
     assert stored(harness) == [(4, 8, "five")]
 
@@ -273,8 +267,7 @@ def test_a_table_without_a_key_stays_one_where_the_server_makes_keys(harness: Ha
         pytest.skip("MySQL alone makes such keys")
     harness.server.execute("SET GLOBAL sql_generate_invisible_primary_key = ON")
     try:
-        sink = harness.sink()
-        sink.apply(0, [CreateTable(ROWS, KEYLESS)])
+        sink = created(harness.sink(), ROWS, KEYLESS)
         sink.commit(0, prepared(sink, 0, rows(("+I", 1, 1, "a"), ("+I", 1, 1, "a"), schema=KEYLESS)))
         harness.sink().apply(1, [CreateTable(ROWS, KEYLESS)])
     finally:
@@ -300,8 +293,7 @@ def test_a_value_that_the_server_changes_without_a_word_is_refused(harness: Harn
     schema = replace(schema, primary_key=("id",) if keyed else ())
     key = ", PRIMARY KEY (id)" if keyed else ""
     harness.server.execute(f"CREATE TABLE shop.`rows` (id INT, n DOUBLE(12,2), name ENUM('x','2','1 a','😀'){key})")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ROWS, schema)])
+    sink = created(harness.sink(), ROWS, schema)
     given = ((1, 0.1, "x"), (2, 1.005, "x"), (3, None, "1"), (4, 1234567890.12, "2"), (5, -1.25, "X"), (6, 2.0, "😀"))
     names = [dict(zip(("id", "n", "name"), values, strict=True)) for values in given]
     counts = sink.commit(0, prepared(sink, 0, block(ROWS, schema, [("+I", row) for row in names])))

@@ -13,6 +13,7 @@ import pytest
 from cdc_process import wait_for
 from mysql_sink_harness import Harness, sink_options
 from servers import ServerFactory
+from sink_calls import commit, created, prepared
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
@@ -31,7 +32,6 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
-from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.tables.sinks import widening
@@ -62,14 +62,6 @@ def harness(server: MySqlServer, tmp_path: Path) -> Harness:
     return Harness(server, tmp_path, f"pipeline-{tmp_path.name}")
 
 
-def commit(sink: Sink, batch: int, *blocks: ChangeBlock) -> None:
-    sink.commit(batch, prepared(sink, batch, *blocks))
-
-
-def prepared(sink: Sink, batch: int, *blocks: ChangeBlock) -> list[Prepared]:
-    return list(sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks)))
-
-
 def users(*changes: tuple[str, int, str | None]) -> ChangeBlock:
     return block(USERS, SCHEMA, [(kind, {"id": id_, "name": name}) for kind, id_, name in changes])
 
@@ -77,8 +69,7 @@ def users(*changes: tuple[str, int, str | None]) -> ChangeBlock:
 def test_rows_that_exchange_a_unique_value_keep_theirs(harness: Harness) -> None:
     """Any order of upserts would meet the other row's value."""
     harness.server.execute("CREATE TABLE shop.users (id INT PRIMARY KEY, name VARCHAR(20), UNIQUE (name))")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a"), ("+I", 2, "b"), ("+I", 3, "c")))
     swap = users(
         ("-U", 1, "a"), ("+U", 1, "x"), ("-U", 2, "b"), ("+U", 2, "a"), ("-U", 1, "x"), ("+U", 1, "b"), ("-D", 3, "c"),
@@ -91,8 +82,7 @@ def test_rows_that_exchange_a_unique_value_keep_theirs(harness: Harness) -> None
 def test_a_row_never_takes_the_place_of_another_with_its_unique_value(harness: Harness) -> None:
     """The run stops, nothing of the batch is in, and goes on once the row is gone."""
     harness.server.execute("CREATE TABLE shop.users (id INT PRIMARY KEY, name VARCHAR(20), UNIQUE (name))")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     harness.server.execute("INSERT INTO shop.users VALUES (9, 'z')")
     handles = prepared(sink, 1, users(("+I", 2, "b"), ("+I", 3, "z")))
@@ -155,8 +145,7 @@ def test_columns_of_the_table_that_are_not_written_keep_their_values(harness: Ha
         "CREATE TABLE shop.users (id INT PRIMARY KEY, name VARCHAR(20), note VARCHAR(9) DEFAULT 'new', "
         "size INT GENERATED ALWAYS AS (CHAR_LENGTH(name)) VIRTUAL)"
     )
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a"), ("+I", 2, "bb")))
     harness.server.execute("UPDATE shop.users SET note = 'mine' WHERE id = 1")
     commit(sink, 1, users(("-U", 1, "a"), ("+U", 1, "aaa"), ("-U", 2, "bb"), ("+U", 2, "b")))
@@ -167,8 +156,7 @@ def test_columns_of_the_table_that_are_not_written_keep_their_values(harness: Ha
 def test_a_row_with_the_number_zero_keeps_it(harness: Harness) -> None:
     """An AUTO_INCREMENT column takes 0 for a new number, unless it is told not to."""
     harness.server.execute("CREATE TABLE shop.users (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20))")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 0, "zero"), ("+I", 5, "five")))
     assert by_id(harness) == [(0, "zero"), (5, "five")]
 
@@ -179,8 +167,7 @@ def test_keys_that_differ_in_the_source_differ_here(harness: Harness, names: tup
     if harness.server.flavor == "oceanbase" and names[1].endswith(" "):
         pytest.skip("OceanBase has no collation that tells trailing spaces apart (docs/mysql-sink.md)")
     schema = TableSchema((NAME, ID), ("name",))
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     commit(sink, 0, block(USERS, schema, [("+I", {"id": n, "name": name}) for n, name in enumerate(names)]))
     commit(sink, 1, block(USERS, schema, [("-D", {"id": 1, "name": names[1]})]))
     assert by_id(harness) == [(0, names[0])]
@@ -203,8 +190,7 @@ def test_labels_that_differ_in_case_or_accents_are_labels_here_too(harness: Harn
 def test_a_value_that_does_not_fit_stops_the_run_and_leaves_nothing(harness: Harness) -> None:
     """LOAD DATA LOCAL would store 127 and warn."""
     harness.server.execute("CREATE TABLE shop.users (id INT PRIMARY KEY, name VARCHAR(20))")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     harness.server.execute("ALTER TABLE shop.users MODIFY name VARCHAR(2)")
     handles = prepared(sink, 0, users(("+I", 1, "ok"), ("+I", 2, "too long")))
     with pytest.raises(SinkError, match=r"shop\.users.*name"):
@@ -222,8 +208,7 @@ def test_foreign_keys_neither_stop_rows_nor_delete_others(harness: Harness) -> N
         "CREATE TABLE shop.orders (id INT PRIMARY KEY, user INT, FOREIGN KEY (user) REFERENCES shop.users (id) "
         "ON DELETE CASCADE)",
     )
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     harness.server.execute("INSERT INTO shop.orders VALUES (7, 1)")
     commit(sink, 1, users(("-D", 1, "a"), ("+I", 1, "b")))
@@ -269,8 +254,7 @@ def test_a_delete_finds_its_row_and_not_the_one_next_to_it(harness: Harness, key
     schema = TableSchema(columns, tuple(column.name for column in columns) if keyed else ())
     stays = {column.name: NEAR[column][0] for column in columns}
     gone = [stays | {column.name: NEAR[column][1]} for column in columns]
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     commit(sink, 0, block(USERS, schema, [("+I", row) for row in (stays, *gone)]))
     commit(sink, 1, block(USERS, schema, [("-D", row) for row in gone]))
     zero = "1" if keyed else "z"
@@ -286,8 +270,7 @@ def test_a_source_s_own_type_is_repeated(harness: Harness) -> None:
     columns = [Column(name, DataType.parse(kinds[name]), source_type=text) for name, text in own.items()]
     columns.append(Column("g", DataType.parse("CHAR(0)")))
     schema = TableSchema((ID, *columns), ("id",))
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     row = {"id": 1, "a": 2**24 - 1, "b": "y'z", "c": "a,b", "d": b"\x0f\x01", "e": 2024, "f": b"", "g": ""}
     commit(sink, 0, block(USERS, schema, [("+I", row)]))
     found = harness.server.execute("SELECT a, b, c, HEX(d), e FROM shop.users")
@@ -320,8 +303,7 @@ def test_values_at_the_edge_of_their_types_arrive(harness: Harness, local_files:
     if harness.server.flavor == "oceanbase" and local_files == "ON":
         pytest.skip("OceanBase has rows by INSERT alone")
     schema = TableSchema((ID, *(column for _, column, _ in EDGES)), ("id",))
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     row = {"id": 1, **{name: value for name, _, value in EDGES}}
     harness.server.execute(*([f"SET GLOBAL local_infile = {local_files}"] * (harness.server.flavor != "oceanbase")))
     try:
@@ -342,8 +324,7 @@ def test_a_row_that_is_too_long_in_utf8mb4_has_texts(harness: Harness) -> None:
     longer = Column("c10", DataType.parse("VARCHAR(12000)"), source_type="varchar(12000)")
     longest = replace(columns[2], type=DataType.parse("VARCHAR(8001)"), source_type="varchar(8001)")
     changes = [AddColumn(USERS, more), AlterColumnType(USERS, longer, columns[0])]
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, wide)])
+    sink = created(harness.sink(), USERS, wide)
     commit(sink, 0, block(USERS, wide, [("+I", {"id": 1, **{f"c{size}": "\xe9" * size for size in sizes}})]))
     sink.apply(1, changes)
     lengths = "SELECT LENGTH(c10), LENGTH(c5000), LENGTH(c8000), LENGTH(c4000) FROM shop.users"
@@ -366,8 +347,7 @@ def test_a_server_that_takes_small_packets_gets_them(harness: Harness) -> None:
     if harness.server.flavor == "oceanbase":
         pytest.skip("its packets are those of a tenant")
     schema = TableSchema((ID, Column("t", DataType.parse("STRING"))), ("id",))
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     ((before,),) = harness.server.execute("SELECT @@GLOBAL.max_allowed_packet")
     harness.server.execute("SET GLOBAL max_allowed_packet = 65536")
     try:
@@ -455,8 +435,7 @@ def test_a_column_of_a_merged_table_holds_values_of_the_own_types_of_both(harnes
         for at in (0, 2)
     )
     merged = merge_schemas(one, other)
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, one)])
+    sink = created(harness.sink(), USERS, one)
     commit(sink, 0, block(USERS, one, [("+I", {"id": 1, **{n: row[4] for n, row in zip(names, SHARDS, strict=True)}})]))
     changes = [replace(each, keeps=True) for each in widening(USERS, one, merged) if isinstance(each, AlterColumnType)]
     sink.apply(1, changes)
@@ -475,8 +454,7 @@ def test_a_number_with_few_digits_is_the_same_in_a_wider_column(harness: Harness
     """FLOAT 0.1 in a column that somebody made DOUBLE is what the servers make of it when they widen a column."""
     schema = TableSchema((ID, Column("n", DataType.parse("FLOAT"))), ("id",))
     harness.server.execute("CREATE TABLE shop.users (id INT PRIMARY KEY, n DOUBLE)")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     value = struct.unpack("f", struct.pack("f", 0.1))[0]
     commit(sink, 0, block(USERS, schema, [("+I", {"id": 1, "n": value})]))
     assert harness.server.execute("SELECT n FROM shop.users") == ((value,),)
@@ -486,8 +464,7 @@ def test_changes_that_are_carried_out_already_come_to_nothing(harness: Harness) 
     """A restart tells of every table again."""
     wide = Column("name", DataType.parse("VARCHAR(40)"))
     added = Column("qty", DataType.parse("BIGINT"), default="7")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     changes = [AddColumn(USERS, added), AlterColumnType(USERS, wide, NAME)]
     assert len(list(sink.plan_text(changes))) == 2
@@ -499,8 +476,7 @@ def test_changes_that_are_carried_out_already_come_to_nothing(harness: Harness) 
 
 def test_rows_get_the_default_of_an_added_text(harness: Harness) -> None:
     """It has to be an expression there; rows had NULL, which later changes did not meet."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     note = Column("note", DataType.parse("STRING"), default="it's", source_type="tinytext", comment="c")
     if harness.server.flavor == "oceanbase":
@@ -514,8 +490,7 @@ def test_rows_get_the_default_of_an_added_text(harness: Harness) -> None:
 
 def test_a_change_of_type_that_is_copied_leaves_the_column_empty(harness: Harness) -> None:
     """The copy brings the values; `CAST(NULL AS longtext)` is no statement here, and the change was refused."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     text = Column("name", DataType.parse("STRING"))
     sink.apply(1, [AlterColumnType(USERS, text, NAME, copied=True)])
@@ -528,8 +503,7 @@ def test_another_key_leaves_what_somebody_has_added_to_the_table(harness: Harnes
         "CREATE TABLE shop.users (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40), "
         "own INT NOT NULL DEFAULT 7, next_own INT AS (own + 1), KEY by_name (name))"
     )
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a"), ("+I", 2, "b")))
     harness.server.execute("UPDATE shop.users SET own = 8 WHERE id = 2")
     sink.apply(1, [AlterPrimaryKey(USERS, ("name", "id")), AlterPrimaryKey(USERS, ("name",))])
@@ -548,8 +522,7 @@ def test_texts_of_any_length_as_a_key_are_expected_again(harness: Harness) -> No
     """Columns of such a key share the room of an index, which a restart takes for what it is."""
     parts = [Column(name, DataType.parse("STRING"), nullable=False) for name in ("k", "l")]
     schema = TableSchema((*parts, NAME), ("k", "l"))
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     commit(sink, 0, block(USERS, schema, [("+I", {"k": "a" * 300, "l": "b" * 300, "name": "n"})]))
     assert list(harness.sink().plan_text([CreateTable(USERS, schema)]) or ()) == []
 
@@ -561,8 +534,7 @@ def test_a_key_that_becomes_text_tells_rows_apart_as_a_new_one_does(harness: Har
     text, n = Column("name", kind, nullable=False), Column("name", DataType.parse("INT"), nullable=False)
     new = TableSchema((ID, text), ("name", "id"))
     old = replace(new, primary_key=("id",)) if made == "another key" else replace(new, columns=(ID, n))
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, old)])
+    sink = created(harness.sink(), USERS, old)
     change = AlterColumnType(USERS, text, n, keeps=made == "widened")
     changes = [AlterPrimaryKey(USERS, ("name", "id")) if made == "another key" else change]
     sink.apply(1, changes)
@@ -576,8 +548,7 @@ def test_a_key_that_becomes_text_tells_rows_apart_as_a_new_one_does(harness: Har
 
 def test_a_commit_runs_no_ddl(harness: Harness) -> None:
     """The table of batches is made once; a server logs each CREATE, whatever it does."""
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     count = "SHOW GLOBAL STATUS LIKE 'Com_create_table'"
     if not (before := harness.server.execute(count)):
@@ -589,8 +560,7 @@ def test_a_commit_runs_no_ddl(harness: Harness) -> None:
 def test_a_table_moves_to_another_database(harness: Harness) -> None:
     """With its rows."""
     harness.server.execute("DROP DATABASE IF EXISTS archive")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, SCHEMA)])
+    sink = created(harness.sink(), USERS, SCHEMA)
     commit(sink, 0, users(("+I", 1, "a")))
     harness.server.execute("CREATE INDEX by_name ON shop.users (name)")
     sink.apply(1, [RenameTable(USERS, TableId("archive", "users"))])
@@ -662,8 +632,7 @@ def test_a_table_that_was_made_like_the_source_s_stays_so(harness: Harness) -> N
     before = harness.server.execute(shown)
     qty, big = Column("qty", DataType.parse("INT")), Column("big", DataType.parse("BIGINT"))
     schema = TableSchema((ID, NAME, qty, big), ("id",), "those of the shop")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(USERS, schema)])
+    sink = created(harness.sink(), USERS, schema)
     rows = [{"id": 0, "name": name, "qty": qty, "big": qty * 2} for name, qty in (("a", 1), ("b", 2))]
     changes = [("+I", rows[0]), ("-U", rows[0]), ("+U", rows[1] | {"id": 0}), ("+I", rows[0] | {"id": 1})]
     commit(sink, 0, block(USERS, schema, changes))

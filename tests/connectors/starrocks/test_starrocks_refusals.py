@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sink_calls import created
 from starrocks_harness import Harness, sink_options
 from starrocks_servers import StarRocksServer
 
@@ -90,8 +91,7 @@ def test_no_front_end(tmp_path: Path) -> None:
 
 
 def test_no_back_end(harness: Harness) -> None:
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(), ORDERS, KEYED)
     standin_of(harness).be_down()
     with pytest.raises(SinkUnavailable, match="cannot be reached"):
         prepare(sink, 0, [keyed("+I", row(1))])
@@ -121,8 +121,7 @@ def test_a_key_that_the_server_finds_too_long(harness: Harness) -> None:
     """Where the limit of the options is higher than the back ends'."""
     schema, table = TableSchema((Column("k", DataType.parse("VARCHAR(100)")),), ("k",)), TableId("shop", "long")
     changes = block(table, schema, [("+I", {"k": "x" * 150})])
-    sink = harness.sink(**{"sink.max-key-bytes": 1000})
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(harness.sink(**{"sink.max-key-bytes": 1000}), table, schema)
     with pytest.raises(SinkError, match="primary key size exceed the limit") as caught:
         prepare(sink, 0, [changes])
     assert "primary_key_limit_size" in caught.value.hint
@@ -132,15 +131,13 @@ def test_a_key_that_the_server_finds_too_long(harness: Harness) -> None:
 
 def test_a_key_that_is_too_long_is_found_before_it_is_sent(harness: Harness) -> None:
     schema, table = TableSchema((Column("k", DataType.parse("VARCHAR(100)")),), ("k",)), TableId("shop", "long")
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(harness.sink(), table, schema)
     with pytest.raises(SinkError, match="longer than the server's 128 bytes"):
         prepare(sink, 0, [block(table, schema, [("+I", {"k": "x" * 150})])])
 
 
 def test_a_value_that_does_not_fit_names_column_key_and_position(harness: Harness) -> None:
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(), ORDERS, KEYED)
     wide = TableSchema((ID, Column("name", DataType.parse("STRING"))), ("id",))
     changes = block(ORDERS, wide, [("+I", row(7, "é" * 129))], sequence=1234)
     with pytest.raises(SinkError, match=r"258 bytes is too long for VARCHAR\(256\)") as caught:
@@ -150,8 +147,7 @@ def test_a_value_that_does_not_fit_names_column_key_and_position(harness: Harnes
 
 @pytest.mark.parametrize(("policy", "left"), [("null", row(7)), ("truncate", row(7, "é" * 128))])
 def test_values_that_do_not_fit_are_changed_and_counted(harness: Harness, policy: str, left: object) -> None:
-    sink = harness.sink(**{"sink.invalid-values": policy})
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(**{"sink.invalid-values": policy}), ORDERS, KEYED)
     wide = TableSchema((ID, Column("name", DataType.parse("STRING"))), ("id",))
     prepared = prepare(sink, 0, [block(ORDERS, wide, [("+I", row(7, "é" * 129))])])
     sink.commit(0, prepared)
@@ -160,8 +156,11 @@ def test_values_that_do_not_fit_are_changed_and_counted(harness: Harness, policy
 
 
 def test_rows_that_do_not_fit_go_to_files(harness: Harness, tmp_path: Path) -> None:
-    sink = harness.sink(**{"sink.invalid-values": "dead-letter", "sink.dead-letter.path": str(tmp_path / "dead")})
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(
+        harness.sink(**{"sink.invalid-values": "dead-letter", "sink.dead-letter.path": str(tmp_path / "dead")}),
+        ORDERS,
+        KEYED,
+    )
     wide = TableSchema((ID, Column("name", DataType.parse("STRING"))), ("id",))
     prepared = prepare(sink, 0, [block(ORDERS, wide, [("+I", row(7, "é" * 129)), ("+I", row(8, "b"))])])
     sink.commit(0, prepared)
@@ -187,8 +186,7 @@ def test_a_window_of_deletes_that_are_not_wanted_leaves_no_transaction(harness: 
 
 
 def test_a_schema_change_that_the_server_cancels(harness: Harness) -> None:
-    sink = harness.sink(**{"table.create.properties.fast_schema_evolution": "false"})
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(**{"table.create.properties.fast_schema_evolution": "false"}), ORDERS, KEYED)
     standin_of(harness).fault("alter", action="refuse", message="no memory")
     with pytest.raises(ChangeRefused, match="cancelled: no memory"):
         sink.apply(0, [ADDED])
@@ -200,8 +198,7 @@ def test_a_schema_change_that_the_server_cancels(harness: Harness) -> None:
 
 def test_a_schema_change_that_waits_for_somebody_elses_load_gives_up_with_the_reason(harness: Harness) -> None:
     options = {"table.create.properties.fast_schema_evolution": "false", "table.schema-change.timeout": "0.2 s"}
-    sink = harness.sink(**options)
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(**options), ORDERS, KEYED)
     foreign = harness.sink(**{"sink.label-prefix": "foreign"})
     prepared = prepare(foreign, 0, [keyed("+I", row(1))])
     with pytest.raises(SinkUnavailable, match="is WAITING_TXN"):
@@ -217,8 +214,7 @@ def test_values_that_the_source_may_have_converted_otherwise_stop_the_change(har
     table, old = TableId("shop", "t"), Column("x", DataType.parse("DOUBLE"))
     schema = TableSchema((ID, old), ("id",))
     change = AlterColumnType(table, Column("x", DataType.parse("VARCHAR(64)")), old)
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(harness.sink(), table, schema)
     sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", {"id": 1, "x": 1e30})])]))
     with pytest.raises(ChangeRefused, match="may come out differently"):
         sink.apply(0, [change])
@@ -260,8 +256,7 @@ def test_keys_that_would_be_spelled_otherwise_stop_the_change(harness: Harness) 
     table, old = TableId("shop", "spelled"), Column("k", DataType.parse("TIME(0)"), nullable=False)
     schema = TableSchema((old, ID), ("k",))
     change = AlterColumnType(table, replace(old, type=DataType.parse("TIME(3)")), old)
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(table, schema)])
+    sink = created(harness.sink(), table, schema)
     sink.apply(0, [change, AlterColumnType(table, old, change.column)])
     sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", {"id": 1, "k": timedelta(hours=1)})])]))
     with pytest.raises(ChangeRefused, match="spelled otherwise"):
@@ -269,8 +264,7 @@ def test_keys_that_would_be_spelled_otherwise_stop_the_change(harness: Harness) 
 
 
 def test_the_error_log_of_filtered_rows_is_read(harness: Harness) -> None:
-    sink = harness.sink()
-    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    sink = created(harness.sink(), ORDERS, KEYED)
     transactions = sink._transactions
     transactions.begin(ORDERS, "by-hand")
     upload = transactions.load(ORDERS, "by-hand", {**STRICT, "columns": "id,name"})
