@@ -100,17 +100,17 @@ class Folder:
 
     def _with_names(self, versions: Iterable[FileVersion]) -> Sequence[FileVersion]:
         """Assign names to versions or refuse them; a file that gives up a name precedes the one that gets it."""
-        done, left = list[FileVersion](), sorted(versions, key=self._turn)
-        while left:
-            named = [self._with_name(version) for version in left]
+        done, remaining = list[FileVersion](), sorted(versions, key=self._turn)
+        while remaining:
+            named = [self._with_name(version) for version in remaining]
             done += [version for version in named if not version.refused]
             refused = [version for version in named if version.refused]
-            if len(refused) == len(left):
+            if len(refused) == len(remaining):
                 ring = self._ring(refused)
                 if not ring:
                     return [*done, *refused]
                 self._has |= {version.key: version.spec for version in ring if version.spec is not None}
-            left = refused
+            remaining = refused
         return done
 
     def _ring(self, refused: Sequence[FileVersion]) -> Sequence[FileVersion]:
@@ -179,9 +179,9 @@ class Folder:
         return self._known
 
 
-def _wrong(known: Sequence[FileVersion], wrong: FileVersion) -> tuple[FileVersion, ...]:
+def _wrong(known: Sequence[FileVersion], invalid: FileVersion) -> tuple[FileVersion, ...]:
     """Return an invalid version for each sink that the file had."""
-    return tuple(replace(wrong, sink=version.sink) for version in known) or (wrong,)
+    return tuple(replace(invalid, sink=version.sink) for version in known) or (invalid,)
 
 
 def _read(path: Path, digest: str) -> tuple[FileVersion, ...] | FileVersion:

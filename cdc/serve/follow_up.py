@@ -1,5 +1,4 @@
-"""Decides whether and when another run follows one that ended on its own. Pure, except for the policy's count of
-failures."""
+"""Decides whether and when another run follows one that ended on its own. Pure, except for the count of failures."""
 
 from __future__ import annotations
 
@@ -10,6 +9,7 @@ from cdc.errors import CdcError
 from cdc.restarts import Restarts
 from cdc.serve.control import State
 from cdc.serve.times import Times
+from cdc.spec.life import LifeOptions, restart_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +47,33 @@ class FollowUp:
     level: str = "warning"
 
 
-def after_success(times: Times, started_s: float, now_s: float) -> FollowUp:
-    """Return the next scheduled run, if there is one. Seconds since 1970."""
-    begins_s, skipped_s = times.next_s(started_s, now_s)
-    return FollowUp(None if begins_s is None else "schedule", begins_s, skipped_s=skipped_s)
+class RunPolicy:
+    """The schedule and the restart strategy of a pipeline, with the failures that the strategy counts."""
 
+    def __init__(self, options: LifeOptions) -> None:
+        self.times = Times(options)
+        self.restarts = Restarts(restart_policy(options, "exponential-delay"))
 
-def after_failure(
-    error: CdcError, restarts: Restarts, times: Times, *, batch: int | None, committed: bool, now_s: float
-) -> FollowUp:
-    """Restart after a pause if the policy allows it; else run at the next scheduled time, unless the error would recur.
+    def after_success(self, started_s: float, now_s: float) -> FollowUp:
+        """Return the next scheduled run, if there is one. Seconds since 1970."""
+        begins_s, skipped_s = self.times.next_s(started_s, now_s)
+        return FollowUp(None if begins_s is None else "schedule", begins_s, skipped_s=skipped_s)
 
-    Args:
-        error: the error that ended the run.
-        restarts: the policy, which counts the failure.
-        times: the schedule.
-        batch: the running batch, None for none.
-        committed: whether the run has committed a batch.
-        now_s: seconds since 1970.
-    """
-    pause_s = restarts.plan(error, batch=batch, committed=committed, now_s=time.monotonic())
-    if pause_s is not None:
-        return FollowUp("restart", pause_s=pause_s, message=f"failed, and is restarted in {pause_s:.1f} s: {error}")
-    begins_s = None if restarts.hopeless else times.next_s(now_s, now_s)[0]
-    message = f"failed, and is not restarted ({restarts.given_up}): {error}"
-    return FollowUp(None if begins_s is None else "schedule", begins_s, state="failed", message=message, level="error")
+    def after_failure(self, error: CdcError, *, batch: int | None, committed: bool, now_s: float) -> FollowUp:
+        """Restart after a pause if the strategy allows it; else run at the next scheduled time, unless the error would
+        recur.
+
+        Args:
+            error: the error that ended the run.
+            batch: the running batch, None for none.
+            committed: whether the run has committed a batch.
+            now_s: seconds since 1970.
+        """
+        pause_s = self.restarts.plan(error, batch=batch, committed=committed, now_s=time.monotonic())
+        if pause_s is not None:
+            return FollowUp("restart", pause_s=pause_s, message=f"failed, and is restarted in {pause_s:.1f} s: {error}")
+        begins_s = None if self.restarts.hopeless else self.times.next_s(now_s, now_s)[0]
+        message = f"failed, and is not restarted ({self.restarts.given_up}): {error}"
+        return FollowUp(
+            None if begins_s is None else "schedule", begins_s, state="failed", message=message, level="error"
+        )

@@ -19,8 +19,8 @@ _REWORDED = (
 
 def for_a_server(error: CdcError, name: str = "") -> CdcError:
     """Reword the error's hint: `--state-dir` becomes its equivalent in `cdc serve`, FILE the pipeline's name."""
-    for pattern, words in _REWORDED:
-        error.hint = re.sub(pattern, words, error.hint)
+    for pattern, replacement in _REWORDED:
+        error.hint = re.sub(pattern, replacement, error.hint)
     if name:
         error.hint = error.hint.replace("`cdc resync FILE ", f"`cdc resync {shlex.quote(name)} ")
     return error

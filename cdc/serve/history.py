@@ -13,6 +13,8 @@ from typing import Any
 from cdc.errors import StateError
 from cdc.serve.control import ErrorView, RunTotals, RunView
 from cdc.state.store import RESTORE, LocalStore
+from cdc.status.file import FILE_NAME as STATUS_FILE
+from cdc.status.file import last_status
 
 FILE_NAME = "runs.json"
 MOST_RUNS = 100
@@ -22,7 +24,7 @@ class RunHistory:
     """The finished runs of one pipeline. One thread writes, any may read."""
 
     def __init__(self, root: Path, most: int = MOST_RUNS) -> None:
-        self._store, self._most = LocalStore(root), most
+        self._root, self._store, self._most = root, LocalStore(root), most
         self._runs: tuple[RunView, ...] | None = None
         self._stopped = False
         self._running: RunView | None = None
@@ -72,17 +74,19 @@ class RunHistory:
         self._running = run
         self._write()
 
-    def lose(self, alive_s: float, rows: int = 0, batches: int = 0) -> RunView | None:
-        """Store the lost run, if any, when nothing runs. `alive_s` is when it was last seen alive; `rows` and `batches`
-        are what it had done by then. Raises StateError."""
+    def lose(self) -> bool:
+        """Store the lost run, if any, when nothing runs, as of its last status; return whether there was one.
+
+        Raises StateError.
+        """
         self.runs()
         if self._running is None:
-            return None
-        lost = replace(
-            self._running, ended_s=max(alive_s, self._running.started_s), outcome="lost", rows=rows, batches=batches
-        )
-        self.add(lost)
-        return lost
+            return False
+        status, path = last_status(self._root), self._root / STATUS_FILE
+        rows, batches = (0, 0) if status is None else (status.totals.rows, status.batches_total)
+        ended_s = max(path.stat().st_mtime if path.exists() else 0.0, self._running.started_s)
+        self.add(replace(self._running, ended_s=ended_s, outcome="lost", rows=rows, batches=batches))
+        return True
 
     @property
     def totals(self) -> RunTotals:

@@ -53,10 +53,10 @@ class Notifying:
         self._notifier.forget({each.view.name for each in shown})
 
     def _targets(self, name: str) -> Sequence[NotificationTarget]:
-        own = None
+        target = None
         with suppress(CdcError):  # its file is invalid or was deleted
-            own = NotificationTarget.of(self._control.spec(name).pipeline)
-        return [each for each in (self._everything, own) if each is not None]
+            target = NotificationTarget.of(self._control.spec(name).pipeline)
+        return [each for each in (self._everything, target) if each is not None]
 
     def _work(self) -> None:
         while not self._ending.wait(LOOK_S):
@@ -74,5 +74,5 @@ def look_at(shown: Shown) -> Look:
     look = Look(view.name, view.attention, view.state == "stopped", error, shown.lag_s)
     if status is None:
         return look
-    letters, changes = status.dead_letters, status.schema_changes
-    return replace(look, run_s=status.started_s, dead_letters=letters, changes=changes)
+    dead_letters, changes = status.dead_letters, status.schema_changes
+    return replace(look, run_s=status.started_s, dead_letters=dead_letters, changes=changes)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc.errors import CdcError, NotNow, PipelineUnknown
+from cdc.errors import CdcError
 from cdc.printed import printed
 from cdc.serve import requests
 from cdc.serve.control import LogLine, PipelineView
-from cdc.serve.folder import FileVersion, Folder, folder_of
 from cdc.serve.notifying import Notifying
-from cdc.serve.places import StateRoot
-from cdc.serve.supervisor import Supervisor
+from cdc.serve.pipelines import Pipelines
 from cdc.serve.turns import RunTurns
 from cdc.spec.model import PipelineSpec
 
@@ -58,14 +55,8 @@ class Server:
     """Runs the pipelines of a folder. Implements `Control` for the REST API, and `Host` for its supervisors."""
 
     def __init__(self, settings: ServerSettings, line: Callable[[str], None] | None = None) -> None:
-        self._settings, self._places = settings, StateRoot(settings.state_root, settings.state_store)
-        self._folder = Folder(settings.folder, self._places.ran_last)
-        self._print = line or _to_stderr
-        self._supervisors: dict[str, Supervisor] = {}
-        self._wrong: dict[Path, FileVersion] = {}
-        self._of_file: dict[Path, str] = {}
-        self._ending: dict[Path, Supervisor] = {}
-        self._turn = threading.Lock()
+        self._settings, self._print = settings, line or _to_stderr
+        self._pipelines = Pipelines(settings.folder, settings.state_root, settings.state_store, self, self.say)
         self._spark: SharedSpark | None = None
         self._spark_up = threading.Event()
         self._closing = threading.Event()
@@ -83,11 +74,11 @@ class Server:
             self._serve()
 
     def _serve(self) -> None:
-        self._look()
+        self._pipelines.look()
         try:
             self._start_first()
             while not self._closing.wait(LOOK_S):
-                self._look()
+                self._pipelines.look()
                 if not self.spark_alive():
                     self._restart_spark()
         finally:
@@ -134,7 +125,9 @@ class Server:
     def _start_spark(self) -> None:
         from cdc.job.spark.shared import SharedSpark
 
-        secrets = sorted({name for supervisor in self._by_name() for name in supervisor.spec.secret_variables})
+        secrets = sorted(
+            {name for supervisor in self._pipelines.by_name() for name in supervisor.spec.secret_variables}
+        )
         self._spark = SharedSpark(
             self._settings.state_root / ".spark",
             self._settings.master,
@@ -158,7 +151,7 @@ class Server:
             self._closing.wait(_SPARK_AGAIN_S)
 
     def _end(self) -> None:
-        supervisors = self._by_name()
+        supervisors = self._pipelines.by_name()
         self.say("ends, once every running batch is finished")
         for supervisor in supervisors:
             supervisor.close()
@@ -167,155 +160,49 @@ class Server:
         if self._spark is not None:
             self._spark.stop()
 
-    def _look(self) -> None:
-        """Process new, changed and deleted files. An error in one does not affect the others."""
-        try:
-            changes = self._folder.look()
-        except OSError as error:
-            self.say(f"{self._settings.folder}: cannot be read, its pipelines continue: {error.strerror}", "error")
-            return
-        for key in changes.gone:
-            self._forget(key)
-        for version in changes.read:
-            if self._renamed(version):
-                self._forget(version.key)
-        for problem in dict.fromkeys(problem for version in changes.read for problem in version.problems):
-            self.say(problem, "error")
-        for version in changes.read:
-            self._follow(version)
-
-    def _renamed(self, version: FileVersion) -> bool:
-        """Whether a file now defines another pipeline."""
-        spec, name = version.spec, self._of_file.get(version.key)
-        return spec is not None and not version.problems and name is not None and spec.label != name
-
-    def _follow(self, version: FileVersion) -> None:
-        name = self._of_file.get(version.key)
-        supervisor = self._supervisors.get(name) if name is not None else None
-        if version.spec is None or version.problems:
-            self._wrong[version.key] = version
-            if supervisor is not None:
-                supervisor.file_errors = version.problems
-            return
-        self._wrong.pop(version.key, None)
-        if supervisor is None:
-            self._add(version)
-            return
-        self.say(f"{version.file}: has changed, {supervisor.spec.label} continues with it")
-        supervisor.file_errors = ()
-        supervisor.change(version.spec)
-
-    def _add(self, version: FileVersion) -> None:
-        spec = version.spec
-        if spec is None:
-            return
-        try:
-            self._places.check(spec)
-            supervisor = Supervisor(spec, self._places.folder(spec), self)
-            supervisor.begin(self._ending.pop(supervisor.root, None))
-        except (CdcError, OSError) as error:
-            self.say(f"{version.file}: {error}", "error")
-            self._wrong[version.key] = replace(version, spec=None, problems=(str(error),))
-            return
-        with self._turn:
-            self._supervisors[spec.label] = supervisor
-            self._of_file[version.key] = spec.label
-        self.say(f"{version.file}: pipeline {spec.label}")
-
-    def siblings(self, spec: PipelineSpec) -> Siblings | None:
-        """Return the runs into the other sinks of a pipeline's file; None for a single sink. For supervisors."""
-        specs = [each.spec for each in self._by_name() if each.spec.file == spec.file]
-        if self._spark is None:
-            return None
-        from cdc.job.control import siblings_of
-
-        return siblings_of(spec, specs, self._spark.scratch / folder_of(spec).partition(os.sep)[0])
-
-    def _forget(self, key: Path) -> None:
-        """Stop the pipeline of a deleted file or sink after the running batch. Its state is kept."""
-        self._wrong.pop(key, None)
-        with self._turn:
-            name = self._of_file.pop(key, None)
-            supervisor = self._supervisors.pop(name, None) if name is not None else None
-        if supervisor is not None:
-            supervisor.close()
-            self._ending[supervisor.root] = supervisor
-            gone = "has another name" if key in self._folder.versions else "was deleted"
-            self.say(f"{key}: {gone}, pipeline {name} ends")
-            threading.Thread(target=supervisor.join, name=f"end-{name}", daemon=True).start()
-
-    def _by_name(self) -> Sequence[Supervisor]:
-        with self._turn:
-            return [self._supervisors[name] for name in sorted(self._supervisors)]
-
-    def _supervisor(self, name: str) -> Supervisor:
-        with self._turn:
-            supervisor = self._supervisors.get(name)
-        if supervisor is None and (wrong := self._wrong_file(name)) is not None:
-            problems = "; ".join(wrong.problems)
-            raise NotNow(
-                f"its file is invalid: {problems}", where=name, hint="correct the file; it is read again at once"
-            )
-        if supervisor is None:
-            names = ", ".join(each.spec.label for each in self._by_name()) or "none"
-            raise PipelineUnknown("there is no pipeline of that name", where=name, hint=f"there are: {names}")
-        return supervisor
-
     def pipelines(self) -> Sequence[PipelineView]:
         """Return all pipelines, by name, and invalid files without one."""
-        views = [supervisor.view() for supervisor in self._by_name()]
-        return sorted([*views, *(version.invalid() for version in self._invalid())], key=lambda view: view.name)
-
-    def _invalid(self) -> Sequence[FileVersion]:
-        """Return invalid files without a valid earlier version."""
-        return [version for key, version in list(self._wrong.items()) if key not in self._of_file]
-
-    def _wrong_file(self, name: str) -> FileVersion | None:
-        """Return the invalid file shown under a name that no pipeline has."""
-        with self._turn:
-            if name in self._supervisors:
-                return None
-        return next((version for version in self._invalid() if version.shown_name == name), None)
+        return self._pipelines.views()
 
     def pipeline(self, name: str) -> PipelineView:
         """Return one pipeline. Raises PipelineUnknown."""
-        supervisor = self._supervisors.get(name)
-        if supervisor is not None:
-            return supervisor.view()
-        found = next((view for view in self.pipelines() if view.name == name), None)
-        return self._supervisor(name).view() if found is None else found
+        return self._pipelines.view(name)
 
     def spec(self, name: str) -> PipelineSpec:
         """Return the valid version of its file in use. Raises PipelineUnknown."""
-        return self._supervisor(name).spec
+        return self._pipelines.supervisor(name).spec
 
     def start(self, name: str) -> None:
         """Start a run now. Raises PipelineUnknown, NotNow."""
-        self._supervisor(name).start()
+        self._pipelines.supervisor(name).start()
 
     def stop(self, name: str, *, drain: bool = False) -> None:
         """Stop its run, and start no other until `start`. Raises PipelineUnknown."""
-        self._supervisor(name).stop(drain=drain)
+        self._pipelines.supervisor(name).stop(drain=drain)
 
     def savepoint(self, name: str) -> Path:
         """Copy its state between two runs; returns the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
-        return requests.savepoint(self._supervisor(name))
+        return requests.savepoint(self._pipelines.supervisor(name))
 
     def resync(self, name: str, table: str) -> None:
         """Re-snapshot a table. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        requests.resync(self._supervisor(name), table)
+        requests.resync(self._pipelines.supervisor(name), table)
 
     def pause(self, name: str, table: str) -> str:
         """Pause a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        return requests.pause(self._supervisor(name), table)
+        return requests.pause(self._pipelines.supervisor(name), table)
 
     def resume(self, name: str, table: str) -> str:
         """Resume a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        return requests.resume(self._supervisor(name), table)
+        return requests.resume(self._pipelines.supervisor(name), table)
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """Return the last lines of its log; none for an invalid file. Raises PipelineUnknown."""
-        return () if self._wrong_file(name) is not None else self._supervisor(name).log.last(last)
+        return () if self._pipelines.wrong_file(name) is not None else self._pipelines.supervisor(name).log.last(last)
+
+    def siblings(self, spec: PipelineSpec) -> Siblings | None:
+        """Return the runs into the other sinks of a pipeline's file; None for a single sink. For supervisors."""
+        return None if self._spark is None else self._pipelines.siblings(spec, self._spark.scratch)
 
     def session(self) -> SharedSpark | None:
         """Wait until Spark is up and return it; None when the server ends. For supervisors."""

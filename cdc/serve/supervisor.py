@@ -23,17 +23,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from cdc.errors import CdcError, EngineError, NotNow, StateError
-from cdc.restarts import Restarts
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
-from cdc.serve.follow_up import FollowUp, NextRun, after_failure, after_success
+from cdc.serve.follow_up import FollowUp, NextRun, RunPolicy
 from cdc.serve.hints import for_a_server
 from cdc.serve.history import RunHistory
 from cdc.serve.host import Host
 from cdc.serve.log_file import RunLog
-from cdc.serve.times import Times
-from cdc.spec.life import restart_policy
-from cdc.status.file import FILE_NAME, last_status
 
 if TYPE_CHECKING:
     from cdc.job.control import RunControl
@@ -75,8 +71,7 @@ class Supervisor:
     def _use(self, spec: PipelineSpec) -> None:
         """Switch to a version of the file, between two runs."""
         self.spec = spec
-        self._times = Times(spec.pipeline)
-        self._restarts = Restarts(restart_policy(spec.pipeline, "exponential-delay"))
+        self._policy = RunPolicy(spec.pipeline)
         self._shown = spec.model_dump(mode="json", by_alias=True, exclude={"rules", "rule_settings"})
         self._version = hashlib.sha256(json.dumps(self._shown, sort_keys=True).encode()).hexdigest()
 
@@ -88,7 +83,7 @@ class Supervisor:
         with self._changed:
             if self._history.stopped:
                 self._state = "stopped"
-            elif self._times.schedule is None and self._history.finished == self._version:
+            elif self._policy.times.schedule is None and self._history.finished == self._version:
                 self._state = "finished"
             else:
                 self._plan_first()
@@ -98,17 +93,11 @@ class Supervisor:
 
     def _lose(self) -> None:
         """Add the lost run of a killed server to the history."""
-        if self._after is not None:
-            return
-        status = last_status(self.root)
-        path = self.root / FILE_NAME
-        rows, batches = (0, 0) if status is None else (status.totals.rows, status.batches_total)
-        lost = self._history.lose(path.stat().st_mtime if path.exists() else 0.0, rows, batches)
-        if lost is not None:
+        if self._after is None and self._history.lose():
             self._log("the last run was lost: the server was killed, or its machine failed", "warning")
 
     def _plan_first(self) -> None:
-        begins_s = self._times.first_s(time.time(), self._history.last_begun_s())
+        begins_s = self._policy.times.first_s(time.time(), self._history.last_begun_s())
         self._plan("start" if begins_s is None else "schedule", begins_s)
 
     def _plan(self, why: str, begins_s: float | None = None, *, pause_s: float | None = None) -> None:
@@ -127,7 +116,7 @@ class Supervisor:
         with self._changed:
             running, due, control = self._run, self._due, self._control
             error, state, waiting = self._last_error, self._state, self._waiting
-            count = self._restarts.count
+            count = self._policy.restarts.count
         runs, totals = list(self._history.runs()), self._history.totals
         if running is not None and control is not None:
             now = control.progress.totals()
@@ -149,7 +138,7 @@ class Supervisor:
         with self._changed:
             if self._run is not None and not self._history.stopped:
                 raise NotNow("a run is active", where=self.spec.label, hint="stop it first to start another one")
-            self._restarts.forget()
+            self._policy.restarts.forget()
             if self._run is None:
                 self._plan("start")
             self._history.set_stopped(False)
@@ -285,9 +274,9 @@ class Supervisor:
                 return
             self._due = None
             log = cast("IO[str]", self.log)
-            again, words = why == "restart", partial(for_a_server, name=self.spec.label)
-            beside = self._host.siblings(self.spec)
-            control = RunControl(log=log, shared=session, siblings=beside, again=again, reads=started, words=words)
+            again, reword = why == "restart", partial(for_a_server, name=self.spec.label)
+            siblings = self._host.siblings(self.spec)
+            control = RunControl(log=log, shared=session, siblings=siblings, again=again, reads=started, words=reword)
             self._control = control
             self._run, self._waiting = run, Waiting()
             self._state = "starting"
@@ -339,7 +328,7 @@ class Supervisor:
         version = self._version if outcome == "finished" else ""
         self._write_history(lambda: self._history.add(ended, version))
         if error is None:
-            self._restarts.forget()
+            self._policy.restarts.forget()
         if self._history.stopped or self._closed:
             self._state = "stopped"
         elif error is not None:
@@ -347,13 +336,11 @@ class Supervisor:
                 self._plan("restart")
                 return
             batch, committed = control.progress.running, progress.batches > 0
-            self._follow(
-                after_failure(error, self._restarts, self._times, batch=batch, committed=committed, now_s=time.time())
-            )
+            self._follow(self._policy.after_failure(error, batch=batch, committed=committed, now_s=time.time()))
         elif stop_requested:
             self._plan("request")
         else:
-            self._follow(after_success(self._times, ended.started_s, time.time()))
+            self._follow(self._policy.after_success(ended.started_s, time.time()))
 
     def _follow(self, then: FollowUp) -> None:
         """Plan the next run, or take the resulting state without one."""

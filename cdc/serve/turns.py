@@ -35,23 +35,23 @@ class RunTurns:
 
         Returns without a turn as soon as `wanted` is False.
         """
-        turn = object()
+        ticket = object()
         with self._changed:
-            self._waiting.insert(len(self._first) if first else len(self._waiting), turn)
+            self._waiting.insert(len(self._first) if first else len(self._waiting), ticket)
             if first:
-                self._first.add(turn)
+                self._first.add(ticket)
             try:
                 while wanted():
-                    wait_s = self._wait_s(turn)
+                    wait_s = self._wait_s(ticket)
                     if not wait_s:
-                        self._ends_s[turn] = time.monotonic() + self._longest_s
+                        self._ends_s[ticket] = time.monotonic() + self._longest_s
                         break
                     self._changed.wait(wait_s)
             finally:
-                self._waiting.remove(turn)
-                self._first.discard(turn)
+                self._waiting.remove(ticket)
+                self._first.discard(ticket)
                 self._changed.notify_all()
-        return partial(self._end, turn)
+        return partial(self._end, ticket)
 
     def expect(self) -> Callable[[], None]:
         """Announce a `first` pipeline; return the function to call once it had its turn or will not need one."""
@@ -65,18 +65,18 @@ class RunTurns:
             self._expected.discard(key)
             self._changed.notify_all()
 
-    def _wait_s(self, turn: object) -> float:
+    def _wait_s(self, ticket: object) -> float:
         """Return the seconds to wait; 0 when it is this one's turn."""
         now = time.monotonic()
         self._ends_s = {other: ends_s for other, ends_s in self._ends_s.items() if ends_s > now}
-        if self._expected and turn not in self._first:
+        if self._expected and ticket not in self._first:
             return _LOOK_S
         free = self._most - len(self._ends_s)
-        if self._waiting.index(turn) < free:
+        if self._waiting.index(ticket) < free:
             return 0.0
         return min([_LOOK_S, *(ends_s - now for ends_s in self._ends_s.values())])
 
-    def _end(self, turn: object) -> None:
+    def _end(self, ticket: object) -> None:
         with self._changed:
-            self._ends_s.pop(turn, None)
+            self._ends_s.pop(ticket, None)
             self._changed.notify_all()

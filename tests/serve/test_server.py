@@ -10,7 +10,7 @@ import pytest
 
 from cdc.errors import EngineError, NotNow, PipelineUnknown, StateError
 from cdc.job.lock import RunLock
-from cdc.serve import server as module
+from cdc.serve import pipelines as module
 from cdc.serve.control import PipelineView
 from cdc.serve.server import Server, ServerSettings
 from cdc.state.decisions import CommitLog, Decision
@@ -63,13 +63,13 @@ class Folder:
         self.look()
 
     def look(self) -> None:
-        self.server._look()
+        self.server._pipelines.look()
 
     def shown(self) -> dict[str, str]:
         return {view.name: view.state for view in self.server.pipelines()}
 
     def kept(self, name: str) -> Any:
-        return self.server._supervisors[name]
+        return self.server._pipelines.supervisor(name)
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_two_servers_do_not_keep_one_folder(folder: Folder) -> None:
 
 def test_a_folder_that_cannot_be_read_leaves_its_pipelines_alone(folder: Folder, tmp_path: Path) -> None:
     folder.write("a.yaml", SOUND)
-    folder.server._folder.path = tmp_path / "gone"
+    folder.server._pipelines._folder.path = tmp_path / "gone"
     folder.look()
     assert folder.shown() == {"a": "running"}
     assert "cannot be read, its pipelines continue" in folder.lines[-1]
