@@ -176,10 +176,10 @@ def cell(rows: pa.RecordBatch, name: str, row: int) -> object:
 
 def without_secret(location: str) -> str:
     """Return the location without user, password and parameters, for messages."""
-    scheme, mark, rest = location.partition("://")
+    scheme, mark, path = location.partition("://")
     if not mark:
         return location
-    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+    return f"{scheme}://{path.partition('?')[0].rpartition('@')[2]}"
 
 
 def _reason(error: Exception, location: str) -> str:
@@ -188,8 +188,8 @@ def _reason(error: Exception, location: str) -> str:
     parts = urlsplit(location)
     values = [value for name, value in parse_qsl(parts.query) if name not in _OPEN_PARAMETERS]
     for secret in filter(None, [parts.username, parts.password, *values]):
-        for form in (secret, unquote(secret), quote(secret, safe="")):
-            text = text.replace(form, "...")
+        for secret_form in (secret, unquote(secret), quote(secret, safe="")):
+            text = text.replace(secret_form, "...")
     return text[:500]
 
 

@@ -65,8 +65,8 @@ class CdcError(Exception):
 
     def to_json(self) -> str:
         """Serialize to one line of JSON, from which `from_json` restores an error of this class in another process."""
-        own = {"error": self.class_name, "message": self.message, "where": self.where, "hint": self.hint}
-        return json.dumps(own | {"more": self.extra_arguments()})
+        fields = {"error": self.class_name, "message": self.message, "where": self.where, "hint": self.hint}
+        return json.dumps(fields | {"more": self.extra_arguments()})
 
     def extra_arguments(self) -> dict[str, Any]:
         """Return the additional constructor arguments of a subclass by name, as JSON values."""
@@ -88,9 +88,9 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}: "
+        location = f"{self.file}:{self.line}:{self.column}: "
         text = f"{self.path}: {self.message}" if self.path else self.message
-        return place + (f"{text} ({self.hint})" if self.hint else text)
+        return location + (f"{text} ({self.hint})" if self.hint else text)
 
 
 class SpecError(CdcError):

@@ -92,9 +92,9 @@ AnyCase = BeforeValidator(lambda value: value.strip().lower() if isinstance(valu
 
 def _check_host(text: str) -> str:
     host = text.strip()
-    bare = host.removeprefix("[").removesuffix("]")
-    if ":" in bare:
-        return _check_address(bare)
+    address = host.removeprefix("[").removesuffix("]")
+    if ":" in address:
+        return _check_address(address)
     if not host or len(host) > _LONGEST_HOST or _NOT_IN_HOSTS.search(host):
         raise OptionError(*_HOST_RULE)
     try:
@@ -290,8 +290,8 @@ class Options(Block, EditRules):
         passed = {
             key: text for key, text in data.items() if str(key).startswith(tuple(cls.prefixes)) and key not in declared
         }
-        rest = {key: value for key, value in data.items() if key not in passed}
-        return {**rest, "passed": {**rest.get("passed", {}), **passed}}
+        remaining = {key: value for key, value in data.items() if key not in passed}
+        return {**remaining, "passed": {**remaining.get("passed", {}), **passed}}
 
     def build(self, context: Any) -> Any:
         """Import the implementation and return `Class(options, context)`. Raises ImportError with an install hint."""

@@ -134,9 +134,9 @@ def _groups(text: str, table: TableId, ignore_case: bool) -> tuple[str, ...] | N
     found: tuple[str, ...] | None = None
     groups: list[str] = []
     for parts in _alternatives(text, ignore_case):
-        own = _alternative_groups(parts, table) if found is None else None
-        groups += own if own is not None else [""] * sum(part.expression.groups for part in parts)
-        if own is not None:
+        alternative = _alternative_groups(parts, table) if found is None else None
+        groups += alternative if alternative is not None else [""] * sum(part.expression.groups for part in parts)
+        if alternative is not None:
             found = ()
     return None if found is None else tuple(groups)
 
@@ -149,10 +149,10 @@ def _alternative_groups(parts: tuple[_PartPattern, ...], table: TableId) -> list
         return None
     groups = [""] * sum(part.expression.groups for part in parts[:skipped])
     for part, name in zip(parts[skipped:], names, strict=True):
-        own = part.groups(name)
-        if own is None:
+        part_groups = part.groups(name)
+        if part_groups is None:
             return None
-        groups += own
+        groups += part_groups
     return groups
 
 
@@ -221,14 +221,14 @@ def _alternatives(text: str, ignore_case: bool = True) -> tuple[tuple[_PartPatte
 def _with_inner_commas(text: str) -> str | None:
     """Replace commas in `{}` and `[]` by `\\,` and those in `()` by `|`; None if the result is invalid too."""
     opened, found = "", ""
-    for index, letter in enumerate(text):
+    for index, char in enumerate(text):
         escaped = index > 0 and text[index - 1] == "\\"
-        if letter in "([{" and not escaped:
-            opened += letter
-        elif letter in ")]}" and not escaped:
+        if char in "([{" and not escaped:
+            opened += char
+        elif char in ")]}" and not escaped:
             opened = opened[:-1]
-        inner = letter == "," and opened and not escaped
-        found += ("|" if opened[-1] == "(" else "\\,") if inner else letter
+        inner = char == "," and opened and not escaped
+        found += ("|" if opened[-1] == "(" else "\\,") if inner else char
     try:
         sound = [_compile(pattern, ignore_case=True) for pattern in split_patterns(found)]
     except PatternError:
@@ -244,10 +244,10 @@ def _compile(pattern: str, ignore_case: bool) -> tuple[_PartPattern, ...]:
     try:
         compiled = tuple(_PartPattern(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
     except PatternError:
-        whole = _swap_dots(pattern)
-        if whole is None:
+        regex = _swap_dots(pattern)
+        if regex is None:
             raise
-        return (_PartPattern(_compile_part(whole, pattern, ignore_case), pattern, whole_id=True),)
+        return (_PartPattern(_compile_part(regex, pattern, ignore_case), pattern, whole_id=True),)
     if not written[0] or not written[-1]:
         raise PatternError(f"pattern `{pattern}` begins or ends with a dot", _DOT_RULE)
     return compiled
@@ -256,10 +256,10 @@ def _compile(pattern: str, ignore_case: bool) -> tuple[_PartPattern, ...]:
 def _swap_dots(pattern: str) -> str | None:
     """Convert a pattern with a dot inside a group to one of the whole id: `.` becomes literal, `\\.` any character."""
     depth, dots = 0, 0
-    for index, letter in enumerate(pattern):
+    for index, char in enumerate(pattern):
         escaped = index > 0 and pattern[index - 1] == "\\"
-        depth += 0 if escaped else (letter == "(") - (letter == ")")
-        dots += letter == "." and not escaped and depth > 0
+        depth += 0 if escaped else (char == "(") - (char == ")")
+        dots += char == "." and not escaped and depth > 0
     if not dots:
         return None
     text = re.sub(r"\\?\.", lambda match: "[.]" if match[0] == "." else match[0], pattern)

@@ -165,9 +165,9 @@ class RouteTable:
         problems = [Problem(self._file, 1, 1, "route", text, hint) for text in collisions(tables, self)]
         hint = r"their names could not be told apart: leave one of them out (in patterns, a\.b.c is the table c of a.b)"
         problems += [Problem(self._file, 1, 1, "route", text, hint) for text in _alike(tables)]
-        own = {sink_table for table in tables for sink_table in self(table)}
+        sink_tables = {sink_table for table in tables for sink_table in self(table)}
         for name, rival in self._rivals.items():
-            both = sorted(own & {sink_table for table in tables for sink_table in rival(table)})
+            both = sorted(sink_tables & {sink_table for table in tables for sink_table in rival(table)})
             if both:
                 text = f"{first_of(both, 3)} would also be written by the sink {name}, in the same target"
                 problems.append(
@@ -226,7 +226,7 @@ class RouteGuard:
 
     def check(self, tables: Iterable[TableId]) -> None:
         """Check the tables of a batch before anything of it is applied. Raises SpecError; repeatable."""
-        there = set(tables)
-        if there != self._tables:
-            self._routes.check(there)
-            self._tables = there
+        existing = set(tables)
+        if existing != self._tables:
+            self._routes.check(existing)
+            self._tables = existing

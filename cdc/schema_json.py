@@ -116,8 +116,8 @@ def change_to_json(change: SchemaChange) -> Json:
     """Convert a schema change to an object; `change` names its kind."""
     name, parts = _KINDS[type(change)]
     values = {key: part.write(getattr(change, key)) for key, part in parts.items()}
-    given = {key: value for key, value in values.items() if value is not None}
-    return {"change": name, "table": table_to_json(change.table), **given}
+    fields = {key: value for key, value in values.items() if value is not None}
+    return {"change": name, "table": table_to_json(change.table), **fields}
 
 
 def change_name(change: SchemaChange) -> str:
@@ -153,12 +153,12 @@ def _position(value: object) -> Position:
     raise ValueError(f'a position is "first" or {{"after": column}}, got {value!r}')
 
 
-def _fields(value: object, what: str, known: set[str]) -> Json:
+def _fields(value: object, kind: str, known: set[str]) -> Json:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{what} is an object, got {value!r}")
+        raise ValueError(f"{kind} is an object, got {value!r}")
     unknown = [key for key in value if key not in known]
     if unknown:
-        raise ValueError(f"{what} has no key {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        raise ValueError(f"{kind} has no key {unknown[0]!r}; known: {', '.join(sorted(known))}")
     return dict(value)
 
 

@@ -54,9 +54,9 @@ class Coercion:
         schema = _with_source_types(sink, block.schema, types)
         if block.schema.columns == sink.columns:
             return replace(block, schema=schema)
-        steps, left = _steps(block.schema, sink, self.zone)
+        steps, unfit = _steps(block.schema, sink, self.zone)
         columns = [self._column(block, sink, index, step, count) for index, step in enumerate(steps)]
-        for index in left:
+        for index in unfit:
             values = block.rows.column(index)
             if len(values) > values.null_count:
                 name = block.schema.columns[index].name
@@ -78,28 +78,28 @@ class Coercion:
     def _without_lost(
         self, block: ChangeBlock, sink: TableSchema, index: int, values: pa.Array, cast: Cast, count: Count
     ) -> pa.Array:
-        made: list[pa.Array] = []
-        lost = _by_halves(values, cast, arrow_type(sink.columns[index].type), 0, made)
+        arrays: list[pa.Array] = []
+        lost = _by_halves(values, cast, arrow_type(sink.columns[index].type), 0, arrays)
         column = sink.columns[index]
         if self.lost == "fail" or column.name in sink.primary_key:
             raise _does_not_fit(block, sink, index, values, lost[0])
         count(f"does-not-fit-to-null {block.table}.{column.name}", len(lost))
-        return pa.concat_arrays(made)
+        return pa.concat_arrays(arrays)
 
 
-def _by_halves(values: pa.Array, cast: Cast, wanted: pa.DataType, start: int, made: list[pa.Array]) -> list[int]:
+def _by_halves(values: pa.Array, cast: Cast, target: pa.DataType, start: int, arrays: list[pa.Array]) -> list[int]:
     """Cast what can be cast, with NULL for the other values; return the indexes of the others, counted from `start`."""
     try:
-        made.append(cast(values))
+        arrays.append(cast(values))
         return []
     except (pa.ArrowException, ValueError, ArithmeticError):
         if len(values) == 1:
-            made.append(pa.nulls(1, wanted))
+            arrays.append(pa.nulls(1, target))
             return [start]
         middle = len(values) // 2
         return [
-            *_by_halves(values.slice(0, middle), cast, wanted, start, made),
-            *_by_halves(values.slice(middle), cast, wanted, start + middle, made),
+            *_by_halves(values.slice(0, middle), cast, target, start, arrays),
+            *_by_halves(values.slice(middle), cast, target, start + middle, arrays),
         ]
 
 

@@ -51,8 +51,8 @@ def init(
         sys.stdout.buffer.write(text.encode("utf-8"))  # the encoding of pipeline files, whatever the terminal's
         return
     _write(output, text)
-    wanted = dict.fromkeys(name for line in text.split("\n") for name in variables(line.partition("#")[0]))
-    print(printed(f"{output}: written; export {', '.join(wanted)}, then run `cdc plan {output}`"), file=sys.stderr)
+    unset = dict.fromkeys(name for line in text.split("\n") for name in variables(line.partition("#")[0]))
+    print(printed(f"{output}: written; export {', '.join(unset)}, then run `cdc plan {output}`"), file=sys.stderr)
 
 
 def _write(output: Path, text: str) -> None:
@@ -99,7 +99,7 @@ def import_(
     else:
         text = position
     for spec in checked.specs:
-        place = None if state_dir is None else Path(of_sink(state_dir, spec))
-        message = import_position(spec, text, place)
+        state_path = None if state_dir is None else Path(of_sink(state_dir, spec))
+        message = import_position(spec, text, state_path)
         name = f"{spec.label}: " if spec.sink_name else ""
         print(printed(f"{name}the next run continues after {message}"))

@@ -58,9 +58,9 @@ def verify(
             print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
 
     documents, equal, failed = [], True, 0
-    for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
+    for spec, state_path in _of_sinks(file, sink, state_dir, as_json=as_json):
         try:
-            found = compare(spec, place, VerifySettings(tables, deep, wait), show)
+            found = compare(spec, state_path, VerifySettings(tables, deep, wait), show)
         except (SinkError, StateError, NotNow) as error:
             if not spec.sink_name or sink is not None:
                 raise
@@ -71,7 +71,7 @@ def verify(
         equal = equal and found.equal
         if not as_json:
             print(found.summary)
-        for line in mended(spec, found, place) if repair else ():
+        for line in mended(spec, found, state_path) if repair else ():
             print(printed(line, longest=LONGEST), file=sys.stderr)
     if as_json:
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
@@ -89,8 +89,8 @@ def doctor(
     from cdc.doctor.run import examine
 
     found, documents = [], []
-    for spec, place in _of_sinks(file, sink, state_dir, as_json=as_json):
-        for each in examine(spec, place):
+    for spec, state_path in _of_sinks(file, sink, state_dir, as_json=as_json):
+        for each in examine(spec, state_path):
             found.append(each)
             documents.append({**each.to_json(), **_sink_field(spec)})
             for line in () if as_json else each.lines():

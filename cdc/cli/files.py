@@ -68,18 +68,18 @@ def plan(
     names = [spec.sink_name for spec in pipeline.specs] if sink is None else [sink]
     documents, plans, failed = [], [], 0
     for one in (pipeline.with_sink(name) for name in names):
-        place = None if state_dir is None else of_sink(state_dir, one.spec)
+        state_path = None if state_dir is None else of_sink(state_dir, one.spec)
         if one.spec.sink_name and not as_json:
             print(printed(f"sink {one.spec.sink_name}:"), flush=True)
         try:
-            found = cdc.plan(one, state_dir=place)
+            found = cdc.plan(one, state_dir=state_path)
         except SinkError as error:
             if len(names) == 1:
                 raise
             failed = failed or complain(error)  # the other sinks are still planned
             documents.append({"sink": one.spec.sink_name, "error": json.loads(error.to_json())})
             continue
-        with reading(place, one.spec) as state:
+        with reading(state_path, one.spec) as state:
             copies = list(snapshots_in_progress(state.store))
         plans.append(found)
         documents.append({**found.to_json(), "under_way": copies})
@@ -106,14 +106,14 @@ def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pip
     failed = 0
     for file in files:
         outcomes = list(run_tests(file))
-        wrong = [outcome for outcome in outcomes if outcome.differences]
-        for outcome in wrong:
+        failures = [outcome for outcome in outcomes if outcome.differences]
+        for outcome in failures:
             print(printed(f"{outcome.where}: {outcome.name}: failed", longest=LONGEST))
             for line in outcome.differences:
                 print(printed(f"  {line}", longest=LONGEST_OF_PLAN))
         count = f"{len(outcomes)} test{'' if len(outcomes) == 1 else 's'}"
-        print(printed(f"{file}: {count}{f', {len(wrong)} failed' if wrong else ' passed'}"))
-        failed += len(wrong)
+        print(printed(f"{file}: {count}{f', {len(failures)} failed' if failures else ' passed'}"))
+        failed += len(failures)
     raise typer.Exit(1 if failed else 0)
 
 

@@ -53,9 +53,9 @@ def status(
             print(printed(line, longest=LONGEST))
 
 
-def _state_locations(place: str, state_root: Path, state_dir: Path | None, sink: str | None) -> list[str | Path]:
-    of_sinks = sorted(Path(place, "sinks").glob("*/")) if Path(place).is_dir() else []
+def _state_locations(name: str, state_root: Path, state_dir: Path | None, sink: str | None) -> list[str | Path]:
+    of_sinks = sorted(Path(name, "sinks").glob("*/")) if Path(name).is_dir() else []
     if of_sinks:
         return [at for at in of_sinks if sink is None or at.name == sink]
-    named = "://" in place or Path(place).is_dir()
-    return [place] if named else [target.root for target in find(place, state_root, state_dir, sink)]
+    named = "://" in name or Path(name).is_dir()
+    return [name] if named else [target.root for target in find(name, state_root, state_dir, sink)]

@@ -84,8 +84,8 @@ class Policy:
     def __str__(self) -> str:
         """Describe the handling of schema changes in one line."""
         filters = [
-            f"{word} {', '.join(names) or 'nothing'}"
-            for word, names in (("including", self.include), ("excluding", self.exclude))
+            f"{verb} {', '.join(names) or 'nothing'}"
+            for verb, names in (("including", self.include), ("excluding", self.exclude))
             if names is not None
         ]
         return ", ".join([self.behavior.value, *filters])
@@ -279,10 +279,10 @@ def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None
     match change:
         case AddColumn(column=column):
             existing = find(sink, column.name)
-            kept = (
+            notice = (
                 "" if existing is None else f"{described(change)}: existing rows keep what they have in {existing.name}"
             )
-            return Outcome(_add_or_widen(change, sink, column), kept)
+            return Outcome(_add_or_widen(change, sink, column), notice)
         case AlterColumnType(column=column):
             existing = find(sink, column.name)
             if existing is None:

@@ -113,13 +113,13 @@ class ColumnPlanner(Generic[T]):
 
     def rename(self, table: ActualTable[T], old_name: str, new_name: str) -> Iterator[Step]:
         """Rename a column."""
-        existing, taken = table.column(old_name), table.column(new_name)
-        if existing is None and taken is not None:
+        existing, conflicting = table.column(old_name), table.column(new_name)
+        if existing is None and conflicting is not None:
             return
         existing = self.required_column(table, old_name)
         if existing.name == new_name:
             return
-        if taken is not None and taken is not existing:
+        if conflicting is not None and conflicting is not existing:
             reason = f"column {old_name} cannot be renamed to {new_name}: that column exists"
             name = self._rules.name
             hint = f"rename or drop the other column in {name}; if an earlier pipeline left the table there, drop it "

@@ -81,24 +81,24 @@ def _column_changes(
     table: TableId, before: TableSchema, after: TableSchema, origins: Origins, fills: Mapping[str, str | None]
 ) -> list[SchemaChange]:
     new_names = {origin: name for name, origin in origins.items() if origin is not None}
-    kept = {name: new_names[name] for name in before.names if name in new_names}
-    dropped = [name for name in before.names if name not in kept]
+    common = {name: new_names[name] for name in before.names if name in new_names}
+    dropped = [name for name in before.names if name not in common]
     added = [
         AddColumn(table, _filled(after.column(name), fills), _position(after.names, name, origins))
         for name in after.names
         if origins[name] is None
     ]
-    if not kept and dropped:
+    if not common and dropped:
         return _replaced(table, dropped, added)
     changes: list[SchemaChange] = [DropColumn(table, name) for name in dropped]
     new_columns = {column.name: column for column in after.columns}
     for old_column in before.columns:
-        if old_column.name not in kept:
+        if old_column.name not in common:
             continue
-        column = replace(new_columns[kept[old_column.name]], name=old_column.name)
+        column = replace(new_columns[common[old_column.name]], name=old_column.name)
         if column != old_column or column.respells(old_column):
             changes.append(AlterColumnType(table, column, old_column))
-    changes += _renames(table, kept)
+    changes += _renames(table, common)
     return [*changes, *added]
 
 
@@ -112,11 +112,11 @@ def _replaced(table: TableId, dropped: list[str], added: list[AddColumn]) -> lis
     changes: list[SchemaChange] = []
     leaving = []
     for name in dropped:
-        spare = name
+        temporary = name
         if name.lower() in names:
-            spare = _spare_name(name, {*names, *(other.lower() for other in dropped)})
-            changes.append(RenameColumn(table, name, spare))
-        leaving.append(DropColumn(table, spare))
+            temporary = _spare_name(name, {*names, *(other.lower() for other in dropped)})
+            changes.append(RenameColumn(table, name, temporary))
+        leaving.append(DropColumn(table, temporary))
     return [*changes, *(replace(change, position=LAST) for change in added), *leaving]
 
 
@@ -145,7 +145,7 @@ def _group(pending: dict[str, tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _spare_name(name: str, taken: Iterable[str]) -> str:
-    return next(spare for n in range(1, 10000) if (spare := f"{name}_{n}").lower() not in set(taken))
+    return next(candidate for n in range(1, 10000) if (candidate := f"{name}_{n}").lower() not in set(taken))
 
 
 def _position(names: tuple[str, ...], name: str, origins: Origins) -> Position:

@@ -45,8 +45,8 @@ def without_defaults(new: TableSchema, existing: TableSchema, added: str = "") -
 
     The sink would write these defaults to rows of other tables, which have no value there.
     """
-    kept = {added.casefold(), *(name.casefold() for name in existing.names)}
-    columns = (column if column.name.casefold() in kept else replace(column, default=None) for column in new.columns)
+    names = {added.casefold(), *(name.casefold() for name in existing.names)}
+    columns = (column if column.name.casefold() in names else replace(column, default=None) for column in new.columns)
     return replace(new, columns=tuple(columns))
 
 

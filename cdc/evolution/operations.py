@@ -184,7 +184,7 @@ class DropCopyOp(Operation):
 def text_of(operation: Operation) -> str:
     """Describe the operation for people, as in `cdc plan`: without SQL."""
     name = type(operation).__name__.removesuffix("Op")
-    verb = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+    verb = "".join(f" {char.lower()}" if char.isupper() else char for char in name).strip()
     match operation:
         case CreateTableOp(new=new) | CreateShadowOp(new=new) | RebuildTableOp(new=new):
             columns = ", ".join(f"{column.name} {column.type}" for column in new.columns)

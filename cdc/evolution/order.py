@@ -49,22 +49,22 @@ def table_changes_first(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
             waiting[change.table] = [(index, other) for _, other in before]
         elif not isinstance(change, DropTable):
             found += before
-    for rest in waiting.values():
-        found += rest
+    for remaining in waiting.values():
+        found += remaining
     return [change for _, change in sorted(found, key=lambda entry: entry[0])]
 
 
 def _without_alters(found: Sequence[tuple[int, SchemaChange]], last: DropTable) -> list[tuple[int, SchemaChange]]:
     """Remove the changes since the table's creation that altered its columns or began a copy of it."""
-    kept: list[tuple[int, SchemaChange]] = []
+    others: list[tuple[int, SchemaChange]] = []
     name: TableId | None = last.table
     for index, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # also reverses the changes of one place
         under_it = change.table == name
         if under_it and isinstance(change, (*ALTERATIONS, CreateShadow)):
             continue
-        kept.append((index, change))
+        others.append((index, change))
         if isinstance(change, RenameTable) and change.new_table == name:
             name = change.table
         elif under_it and isinstance(change, (CreateTable, RenameTable)):
             name = None  # earlier changes are of another table
-    return kept[::-1]
+    return others[::-1]

@@ -185,15 +185,15 @@ class Planner(Generic[T]):
             return
         actual = self._table(change.table)
         self._rules.check_table(change.new_table)
-        inside = self._layout.same_database(change.table, change.new_table)
-        if not inside and not self._rules.moves_tables:
+        same_database = self._layout.same_database(change.table, change.new_table)
+        if not same_database and not self._rules.moves_tables:
             reason = f"cannot be renamed to {change.new_table}: {name} cannot move a table to another database"
             raise ChangeRefused(reason, where=str(change.table), hint="route both names to one database")
         if existing is not None and existing is not actual:
             reason = f"cannot be renamed to {change.new_table}: that table exists"
             raise ChangeRefused(reason, where=str(change.table), hint=f"drop or rename the other table in {name}")
         new = replace(actual, id=change.new_table)
-        if inside:
+        if same_database:
             yield op.RenameTableOp(change.table, change.new_table)
         else:
             yield from self._ensure_database(change.new_table)

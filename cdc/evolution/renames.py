@@ -101,11 +101,11 @@ def exchanged_leniently(
 
 def check_held_back(change: RenameColumns, sink: TableSchema) -> None:
     """Raise ChangeRefused where skipping the change would write values to another column."""
-    taken = [new for _, new in change.names if find(sink, new) is not None]
-    if taken:
+    conflicting = [new for _, new in change.names if find(sink, new) is not None]
+    if conflicting:
         raise ChangeRefused(
             f"columns exchange their names ({pairs(change)}), and that may not be carried out: values of one column "
-            f"would get into {' and '.join(taken)} of the sink, which has those of another",
+            f"would get into {' and '.join(conflicting)} of the sink, which has those of another",
             where=str(change.table),
             hint=f"let rename.column through, with evolve or lenient and the filters of the sink; {_LEAVE_OUT}",
         )

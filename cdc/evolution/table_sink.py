@@ -97,17 +97,17 @@ class SchemaChanges(Generic[T]):
         """
         changes = in_turn(changes)
         journal = Journal(self._store, batch, changes)
-        left = changes[journal.done :]
-        if not left:
+        todo = changes[journal.done :]
+        if not todo:
             return
         with self._sessions() as session:
-            tables = tables_of(session.rules, left)
+            tables = tables_of(session.rules, todo)
             session.wait_for_earlier(tables)
             layout = session.read(tables)
-            if journal.begun is not None and was_swapped(session, layout, left[0].table, journal.begun["identity"]):
+            if journal.begun is not None and was_swapped(session, layout, todo[0].table, journal.begun["identity"]):
                 journal.note(journal.done + 1)
-                left = left[1:]
-            planned = plan(session.rules, layout, left)
+                todo = todo[1:]
+            planned = plan(session.rules, layout, todo)
             _Run(self._sessions, session, batch).run(planned, journal)
 
 

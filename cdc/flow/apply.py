@@ -90,8 +90,8 @@ class ApplyStep:
         """Whether a sink table has rows. Queried once per batch, and never while a commit writes to the sink."""
         if table not in self._with_rows:
             self._finish_commits()
-            look = partial(self._sink.holds_rows, table)
-            self._with_rows[table] = self._retry.call(look, "check of the sink's tables")
+            query = partial(self._sink.holds_rows, table)
+            self._with_rows[table] = self._retry.call(query, "check of the sink's tables")
         return self._with_rows[table]
 
     def _apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:

@@ -101,13 +101,13 @@ class Attempts:
         self, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, tried: _Tried
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
         schemas, refused = dict(before), tried.refused
-        left = [change for index, change in enumerate(changes) if index in refused]
+        remaining = [change for index, change in enumerate(changes) if index in refused]
         for run in _runs(changes, tried.elsewhere):
             change = changes[run[0]]
             if all(index in refused or index in tried.through for index in run):
                 schemas = apply_changes(schemas, [change for index in run if index not in refused])
                 continue
-            lost = self._tolerance.can_skip(change, left)
+            lost = self._tolerance.can_skip(change, remaining)
             try:
                 if not lost:
                     after = apply_changes(schemas, [change] * len(run))
@@ -118,7 +118,7 @@ class Attempts:
                 if of_the_state or not self._tolerance.tolerates(change, error):
                     raise
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
-                left.append(change)
+                remaining.append(change)
                 lost = True
             for index in run:
                 tried.note(index, refused=lost)
@@ -153,16 +153,16 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
     changes = [RenameTable(table, new) for table, new in renames]
     noted = len(list(takewhile(tried.has_noted, changes)))
     for index, change in reversed([*enumerate(changes[: noted + 1])]):  # the next one may be applied, not yet noted
-        gone = missing((change.table, change.new_table))
-        if gone is None:
+        missing_tables = missing((change.table, change.new_table))
+        if missing_tables is None:
             return
-        if not gone and index < noted and tried.has_created_after(change):
+        if not missing_tables and index < noted and tried.has_created_after(change):
             apply([DropTable(change.table)])
-            gone = [change.table]
-        if [*gone] == [change.table]:
+            missing_tables = [change.table]
+        if [*missing_tables] == [change.table]:
             tried.note_undone(change)
             apply([RenameTable(change.new_table, change.table)])
-        elif index < noted and [*gone] != [change.new_table]:
+        elif index < noted and [*missing_tables] != [change.new_table]:
             raise _not_undone(change)
 
 
@@ -194,13 +194,13 @@ class _Tried:
             self._log.truncate(0)
             entries = ()
         self._valid = _without_undone(entries)
-        mine = [entry for entry in self._valid if entry["digest"] == self._mark["digest"]]
+        same_digest = [entry for entry in self._valid if entry["digest"] == self._mark["digest"]]
         others = [e["name"] for e in self._valid if e["digest"] != self._mark["digest"] and not e["refused"]]
-        self.begun = bool(mine)
-        self.refused = {entry["place"] for entry in mine if entry["refused"]}
-        own = {entry["place"] for entry in mine}
-        self.elsewhere = _matching_indexes(self._names, others, own) - _shadows_begun(changes)
-        self.through = (own - self.refused) | self.elsewhere
+        self.begun = bool(same_digest)
+        self.refused = {entry["place"] for entry in same_digest if entry["refused"]}
+        positions = {entry["place"] for entry in same_digest}
+        self.elsewhere = _matching_indexes(self._names, others, positions) - _shadows_begun(changes)
+        self.through = (positions - self.refused) | self.elsewhere
 
     def note(self, index: int, *, refused: bool) -> None:
         """Note the result of a change."""
@@ -242,18 +242,18 @@ def _without_undone(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
             continue
         index = _last_place(found, entry["name"])
         if index is not None:
-            gone = TableId.parse(entry["creates"]) if "creates" in entry else None
-            behind = [each for each in found[index + 1 :] if gone is None or not _creates(each, gone)]
-            found[index:] = behind
+            created = TableId.parse(entry["creates"]) if "creates" in entry else None
+            later = [each for each in found[index + 1 :] if created is None or not _creates(each, created)]
+            found[index:] = later
     return found
 
 
 def _shadows_begun(changes: Sequence[SchemaChange]) -> set[int]:
     """Indexes where shadow tables are created and swapped in: another list may have swapped in its own."""
-    begun, found = set[TableId](), set[int]()
+    started, found = set[TableId](), set[int]()
     for index, change in enumerate(changes):
-        if isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.table in begun):
-            begun.add(change.table)
+        if isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.table in started):
+            started.add(change.table)
             found.add(index)
     return found
 

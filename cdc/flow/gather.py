@@ -44,27 +44,27 @@ def gather(blocks: Iterator[ChangeBlock], merged: frozenset[TableId]) -> Iterato
         if block.table not in merged:
             yield block
             continue
-        own = waiting.setdefault(block.table, _Waiting())
+        pending = waiting.setdefault(block.table, _Waiting())
         size = int(block.rows.nbytes)
-        own.blocks.append(block)
-        own.bytes += size
+        pending.blocks.append(block)
+        pending.bytes += size
         total += size
         if total > _MOST_WAITING:
             largest = max(waiting.values(), key=lambda item: item.bytes)
             yield from _release_first(largest)
             total = sum(item.bytes for item in waiting.values())
-    for own in waiting.values():
-        yield from _split_block(_in_order(own.blocks))
+    for pending in waiting.values():
+        yield from _split_block(_in_order(pending.blocks))
 
 
 def _release_first(waiting: _Waiting) -> Iterator[ChangeBlock]:
     """Yield the first rows that are safely in order, and keep the others waiting."""
-    whole = _in_order(waiting.blocks)
-    kept = min(len(whole), int(len(whole) * REORDERED_BYTES / max(1, waiting.bytes)) + 1)
-    end = _whole_update(whole, len(whole) - kept)
-    yield from _split_block(_part(whole, 0, end))
-    rest = _part(whole, end, len(whole) - end)
-    waiting.blocks, waiting.bytes = [rest], waiting.bytes * len(rest) // max(1, len(whole))
+    ordered = _in_order(waiting.blocks)
+    released = min(len(ordered), int(len(ordered) * REORDERED_BYTES / max(1, waiting.bytes)) + 1)
+    end = _whole_update(ordered, len(ordered) - released)
+    yield from _split_block(_part(ordered, 0, end))
+    remaining = _part(ordered, end, len(ordered) - end)
+    waiting.blocks, waiting.bytes = [remaining], waiting.bytes * len(remaining) // max(1, len(ordered))
 
 
 def _in_order(blocks: list[ChangeBlock]) -> ChangeBlock:
@@ -95,11 +95,11 @@ def _in_order(blocks: list[ChangeBlock]) -> ChangeBlock:
 def _common(schemas: list[TableSchema]) -> TableSchema:
     """The common schema; a column has a native type of the source if it is the same in all."""
     columns = zip(*(schema.columns for schema in schemas), strict=True)
-    kept = (
+    common = (
         same[0] if len({column.source_type for column in same}) == 1 else replace(same[0], source_type="")
         for same in columns
     )
-    return replace(schemas[0], columns=tuple(kept))
+    return replace(schemas[0], columns=tuple(common))
 
 
 def _split_block(block: ChangeBlock) -> Iterator[ChangeBlock]:
@@ -145,11 +145,11 @@ def merged_metadata(blocks: Sequence[ChangeBlock]) -> Metadata | None:
     def read(name: str, sequence: pa.Array) -> pa.Array:
         piece = np.searchsorted([end for _, end in pieces], sequence.to_numpy())
         parts, order = [], []
-        for number, (own, _) in enumerate(pieces):
+        for number, (positions, _) in enumerate(pieces):
             chosen = np.flatnonzero(piece == number)
             if len(chosen):
                 part = sequence.take(pa.array(chosen))
-                parts.append(pa.nulls(len(chosen)) if own is None else own(name, part))
+                parts.append(pa.nulls(len(chosen)) if positions is None else positions(name, part))
                 order.append(chosen)
         found = pa.concat_arrays(_cast_to_one_type(parts))
         back = np.empty(len(sequence), np.int64)

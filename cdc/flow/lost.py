@@ -60,11 +60,11 @@ class LostLoads:
             results = self._read(task, decision, again, error)
         finally:
             task.source.stop()
-        made = [handle for result in results for handle in result.prepared]
+        prepared = [handle for result in results for handle in result.prepared]
         noted = (*decision.noted, *(result.noted for result in results if result.noted))
         first = {**again, **{table: error.tables.get(table, 0) for table in freed}}
-        kept = [item for item in decision.prepared if item.partition < first.get(str(item.table), item.partition + 1)]
-        handles = sorted([*kept, *made], key=lambda item: item.partition)
+        valid = [item for item in decision.prepared if item.partition < first.get(str(item.table), item.partition + 1)]
+        handles = sorted([*valid, *prepared], key=lambda item: item.partition)
         new = replace(decision, prepared=tuple(handles), generation=decision.generation + 1, noted=noted)
         self._log.decide(new)
         self._state.notes.forget_decided(new.batch, new.noted)
@@ -89,8 +89,8 @@ class LostLoads:
     def _members(self, sink_table: TableId) -> Sequence[TableId]:
         """The source tables that are routed to a sink table, as of the last decision."""
         routes = self._task.middle.routes
-        there = TableLog(self._state.store).at(self._log.last()).rules
-        return sorted(source for source in there if sink_table in routes(source))
+        schemas = TableLog(self._state.store).at(self._log.last()).rules
+        return sorted(source for source in schemas if sink_table in routes(source))
 
     def _read(
         self, task: PrepareTask, decision: Decision, again: dict[str, int], error: LoadsLost
@@ -109,14 +109,14 @@ class LostLoads:
 
     def _parts(self, decision: Decision, again: dict[str, int]) -> list[tuple[Split, frozenset[str]]]:
         """The splits with lost rows, each with the tables concerned. Raises StateError if the splits are not stored."""
-        wanted: dict[int, set[str]] = {}
+        splits: dict[int, set[str]] = {}
         for item in decision.prepared:
             if item.partition >= again.get(str(item.table), item.partition + 1):
-                wanted.setdefault(item.partition, set()).add(str(item.table))
+                splits.setdefault(item.partition, set()).add(str(item.table))
         stored = {split.index: split for split in self._splits.load(decision.batch, decision.start, decision.end)}
-        if not wanted.keys() <= stored.keys():
+        if not splits.keys() <= stored.keys():
             raise StateError("the splits of the batch are no longer stored", where=self._state.splits.where())
-        return [(stored[index], frozenset(tables)) for index, tables in sorted(wanted.items())]
+        return [(stored[index], frozenset(tables)) for index, tables in sorted(splits.items())]
 
     def _prepared(self, task: PrepareTask, decision: Decision, split: Split, tables: Collection[str]) -> TaskResult:
         only = partial(task, decision.batch, split, generation=decision.generation + 1, only=tables)
@@ -132,13 +132,13 @@ class LostLoads:
         names = self._source_tables(decision)
         sources = [source for table in sorted(tables) for source in names.get(table, [TableId.parse(table)])]
         commands = ", ".join(f"`cdc resync FILE {source}`" for source in sources)
-        way = f"re-snapshot each table: {commands}; then start again, which drops these rows"
+        remedy = f"re-snapshot each table: {commands}; then start again, which drops these rows"
         if all(self._task.source.snapshots(source) is Snapshots.NEVER for source in sources):
-            way = "start over with an empty --state-dir: this source cannot snapshot single tables"
+            remedy = "start over with an empty --state-dir: this source cannot snapshot single tables"
         return LoadsLost(
             f"{error.message}; {why}",
             where=error.where,
-            hint=f"{way}; {error.hint}" if error.hint else way,
+            hint=f"{remedy}; {error.hint}" if error.hint else remedy,
             tables=error.tables,
             uncertain=error.uncertain,
         )

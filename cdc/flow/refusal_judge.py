@@ -104,8 +104,8 @@ class RefusalJudge:
         curable = error.curable if isinstance(error, ChangeRefused) else self._skips
         if not curable or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
             return None  # another snapshot would come to the same operation again
-        behind = dropwhile(lambda other: other is not change, self._changes)
-        if not all(_is_in_snapshot(other) for other in behind if other.table == table):
+        following = dropwhile(lambda other: other is not change, self._changes)
+        if not all(_is_in_snapshot(other) for other in following if other.table == table):
             return None
         source = self.only_source(table)
         if source is None or self._source.snapshots(source) is Snapshots.NEVER:
@@ -128,6 +128,6 @@ class RefusalJudge:
         if self._after.tables.state((source, table)) is TableState.SUSPENDED:
             return source
         names = {name.casefold() for name in with_shard(sources[source], target).names}
-        there = self._after.tables.sink_state(table).shadow or self._after.sink.get(table)
-        kept = there is not None and {name.casefold() for name in there.names} <= names
-        return source if kept else None
+        schema = self._after.tables.sink_state(table).shadow or self._after.sink.get(table)
+        covered = schema is not None and {name.casefold() for name in schema.names} <= names
+        return source if covered else None

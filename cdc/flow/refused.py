@@ -96,10 +96,10 @@ class RefusedChanges:
 
     def _drops_of_unfilled(self, derived: Derived, found: Derived, refused: Sequence[SchemaChange]) -> list[DropShadow]:
         """Drops of shadow tables that no snapshot fills any more, because a change of their table was skipped."""
-        begun = {each.table for each in derived.operations if isinstance(each, CreateShadow)}
-        before, after, there = derived.before.tables, found.after.tables, found.after.sink
-        left = {each.table for each in refused if each.table in there} if self._sink.shadows else set()
-        had = {table for table in left if table in begun or before.sink_state(table).shadowed}
+        created = {each.table for each in derived.operations if isinstance(each, CreateShadow)}
+        before, after, existing = derived.before.tables, found.after.tables, found.after.sink
+        unfilled = {each.table for each in refused if each.table in existing} if self._sink.shadows else set()
+        had = {table for table in unfilled if table in created or before.sink_state(table).shadowed}
         return [DropShadow(table) for table in sorted(had) if not after.sink_state(table).shadowed]
 
 

@@ -83,10 +83,10 @@ class RuleSteps:
             yield from blocks
             return
         for block in blocks:
-            made = self._apply_rule(self._runner, block)
+            result = self._apply_rule(self._runner, block)
             self._write_dead_letters(self._runner)
-            if len(made) or not len(block):
-                yield made
+            if len(result) or not len(block):
+                yield result
         for reason, counts in (
             ("failed-expression-to-null", self._runner.counts.values),
             ("failed-expression-to-dead-letter", self._runner.counts.left_out),

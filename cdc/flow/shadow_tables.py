@@ -62,15 +62,15 @@ def shadow_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId
 def explained(error: CdcError, sink: Sink, known: Iterable[TableId]) -> CdcError:
     """The error, with a hint for each shadow table that it names: which of the `known` tables it belongs to. Driver."""
     text = str(error)
-    words = [
+    reasons = [
         f"{shadow.table} is the shadow table of {table}, which is re-snapshotted"
         for table in known
         if (shadow := sink.shadow(table)).table in text
     ]
-    if not words:
+    if not reasons:
         return error
     found = from_json(error.to_json())
-    found.hint = "; ".join(filter(None, (*words, error.hint)))
+    found.hint = "; ".join(filter(None, (*reasons, error.hint)))
     return found
 
 

@@ -119,9 +119,9 @@ def _comment(text: str) -> str:
 def scalar(text: str) -> str:
     """A YAML scalar that parses to this text."""
     read = typed(text)
-    whole = isinstance(read, int) and str(read) == text
+    is_integer = isinstance(read, int) and str(read) == text
     plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS and isinstance(read, str)
-    return text if plain or whole else _UNSEEN.sub(_escape, json.dumps(text, ensure_ascii=False))
+    return text if plain or is_integer else _UNSEEN.sub(_escape, json.dumps(text, ensure_ascii=False))
 
 
 def _as_is(text: str) -> str:

@@ -25,7 +25,7 @@ class ConsoleLog:
         """The log of a run; `sink_name` is set for a pipeline with several sinks."""
         reporter = Reporter(log_format, out=control.log, err=control.log, sink=sink_name)
         is_guest = control.shared is not None
-        return cls(reporter, JsonLog(reporter.line, wanted=log_format == "json" and not is_guest), is_guest)
+        return cls(reporter, JsonLog(reporter.line, enabled=log_format == "json" and not is_guest), is_guest)
 
     @contextlib.contextmanager
     def of_python(self) -> Iterator[None]:

@@ -108,8 +108,8 @@ def snapshots_in_progress(store: Store) -> list[str]:
     for name, fields in noted.get("tables", {}).items():
         if fields["state"] != "done":
             why = f": {fields['why']}" if fields.get("why") else ""
-            word = "is re-snapshotted" if why else "is copied"
-            lines.append(f"{name} {word}, {fields['rows']:,} of {fields['estimated_rows']:,} rows{why}")
+            verb = "is re-snapshotted" if why else "is copied"
+            lines.append(f"{name} {verb}, {fields['rows']:,} of {fields['estimated_rows']:,} rows{why}")
     return lines
 
 

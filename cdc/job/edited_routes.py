@@ -47,8 +47,8 @@ def filled_tables(
         )
     filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
     for table in tables:
-        for place in _places(old[table]) & _places(new[table]):
-            filled[place].add(table)
+        for sink_table in _places(old[table]) & _places(new[table]):
+            filled[sink_table].add(table)
     return filled
 
 

@@ -96,8 +96,8 @@ def recover(error: BaseException) -> CdcError:
         return from_json(match[1])
     raised = _RAISED.findall(text)
     lines = [line.strip() for line in _CALLED.sub("", text).splitlines() if line.strip()]
-    there = _MACHINE.search(text + _java_traces(error))
-    where = f"machine {there[1]}" if there is not None else ""
+    machine = _MACHINE.search(text + _java_traces(error))
+    where = f"machine {machine[1]}" if machine is not None else ""
     program = _NO_PROGRAM.search(text + _java_traces(error))
     if program is not None:
         hint = "install cdc on every machine, under the same path as here (docs/cluster.md)"

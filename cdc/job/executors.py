@@ -75,11 +75,11 @@ def scattered_dead_letters(spec: PipelineSpec) -> list[str]:
     found = []
     for part, options in (("pipeline", spec.pipeline), ("sink", spec.sink)):
         for name, field in type(options).model_fields.items():
-            place = getattr(options, name) if str(field.alias).endswith("dead-letter.path") else None
+            folder = getattr(options, name) if str(field.alias).endswith("dead-letter.path") else None
             where = field.alias if part == "sink" else f"{part}.{field.alias}"
-            if place and "://" not in place.removeprefix("file://"):
+            if folder and "://" not in folder.removeprefix("file://"):
                 found.append(
-                    f"{where}: dead letters are written to {place} on the machine that runs the task, unless all "
+                    f"{where}: dead letters are written to {folder} on the machine that runs the task, unless all "
                     "machines share that folder; a URL such as s3://bucket/prefix collects them in one place"
                 )
     return found
@@ -127,10 +127,10 @@ def check_executors(spark: SparkSession, look_there: Callable[[], list[str]], ta
         found = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_probe(look_there)).collect()
     except (PySparkException, Py4JError) as error:
         raise recover(error) from error
-    for there, machine, python, wrong, _ in found:
-        check(installed(), there, machine, python)
-        if wrong:
-            raise from_json(wrong)
+    for location, machine, python, error_json, _ in found:
+        check(installed(), location, machine, python)
+        if error_json:
+            raise from_json(error_json)
     return list(dict.fromkeys(text for *_, texts in found for text in texts))
 
 
@@ -140,21 +140,21 @@ Found = tuple[dict[str, str], str, str, str, list[str]]
 def _probe(look_there: Callable[[], list[str]]) -> Callable[[Iterable[int]], Iterator[Found]]:
     from pyspark import cloudpickle
 
-    pickled, wanted, looking = cloudpickle.dumps(look_there), dict(installed()), look  # type: ignore[no-untyped-call]
+    pickled, packages, looking = cloudpickle.dumps(look_there), dict(installed()), look  # type: ignore[no-untyped-call]
 
     def probe(_: Iterable[int]) -> Iterator[Found]:
         import pickle
         import socket
         import sys
 
-        there, wrong, found = looking(), "", list[str]()
-        if there == wanted:  # otherwise the pickled function may not load
+        location, error_json, found = looking(), "", list[str]()
+        if location == packages:  # otherwise the pickled function may not load
             from cdc.errors import CdcError
 
             try:
                 found = pickle.loads(pickled)()
             except CdcError as error:
-                wrong = error.to_json()
-        yield there, socket.gethostname(), sys.executable, wrong, found
+                error_json = error.to_json()
+        yield location, socket.gethostname(), sys.executable, error_json, found
 
     return probe

@@ -62,8 +62,8 @@ class FirstChecks:
         """
         named = partial(retry.call, partial(self._edits.check_patterns, self._source), "check of the source's tables")
         check_tables = partial(self._edits.check_tables, self._source, self._sink)
-        look = partial(retry.call, check_tables, "check of the sink's tables")
-        return finish_earlier_runs((named, look, recover), signals, self._output.reporter)
+        check = partial(retry.call, check_tables, "check of the sink's tables")
+        return finish_earlier_runs((named, check, recover), signals, self._output.reporter)
 
 
 def finish_earlier_runs(steps: Iterable[Callable[[], None]], signals: Signals, reporter: Reporter) -> bool:

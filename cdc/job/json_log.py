@@ -23,8 +23,8 @@ _DRAIN_S = 0.5
 class JsonLog:
     """Turns the output of others into log lines. One per run, on the driver; does nothing unless `wanted`."""
 
-    def __init__(self, line: Lines, *, wanted: bool) -> None:
-        self._line, self._wanted = line, wanted
+    def __init__(self, line: Lines, *, enabled: bool) -> None:
+        self._line, self._wanted = line, enabled
         self._thread: threading.Thread | None = None
 
     @contextlib.contextmanager
@@ -55,15 +55,15 @@ class JsonLog:
         sys.stdout.flush()
         sys.stderr.flush()
         read_end, write_end = os.pipe()
-        kept = [(number, os.dup(number)) for number in (1, 2)]
+        saved = [(number, os.dup(number)) for number in (1, 2)]
         self._thread = threading.Thread(target=self._read, args=(read_end,), name="json-log", daemon=True)
         self._thread.start()
         try:
-            for number, _ in kept:
+            for number, _ in saved:
                 os.dup2(write_end, number)
             yield
         finally:
-            for number, old in kept:
+            for number, old in saved:
                 os.dup2(old, number)
                 os.close(old)
             os.close(write_end)

@@ -96,16 +96,16 @@ class RunLock:
         Raises StateError if it cannot be created, or the disk is full: Java would wait forever for a file that it
         cannot write, and Spark for Java.
         """
-        made = ""
+        scratch = ""
         try:
-            folder = Path(made := tempfile.mkdtemp(prefix=_SCRATCH))
-            self._write({**self._holder, "scratch": made})
+            folder = Path(scratch := tempfile.mkdtemp(prefix=_SCRATCH))
+            self._write({**self._holder, "scratch": scratch})
             (folder / "room").write_bytes(bytes(_ROOM))
             (folder / "room").unlink()
         except OSError as error:
             hint = "free some space there, or set TMPDIR to another folder"
             raise StateError(
-                f"cannot make a temporary folder: {error.strerror}", where=str(error.filename or made), hint=hint
+                f"cannot make a temporary folder: {error.strerror}", where=str(error.filename or scratch), hint=hint
             ) from error
         return folder
 

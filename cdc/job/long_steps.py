@@ -21,18 +21,18 @@ class LongSteps:
         self._reporter, self._clock = reporter, clock
         self._what, self._begun_s, self._gap_s = "", clock(), FIRST_S
 
-    def look(self, what: str) -> None:
+    def look(self, step: str) -> None:
         """Set the current step, empty if the run only waits for changes of the source; log it if it takes long."""
         now_s = self._clock()
-        if what != self._what:
-            self._what, self._begun_s, self._gap_s = what, now_s, FIRST_S
-        elif what and now_s - max(self._begun_s, self._reporter.written_s) >= self._gap_s:
-            self._reporter.line(f"{what}: {now_s - self._begun_s:.0f} s so far")
+        if step != self._what:
+            self._what, self._begun_s, self._gap_s = step, now_s, FIRST_S
+        elif step and now_s - max(self._begun_s, self._reporter.written_s) >= self._gap_s:
+            self._reporter.line(f"{step}: {now_s - self._begun_s:.0f} s so far")
             self._gap_s = min(self._gap_s * 2, LONGEST_S)
 
     @contextmanager
-    def step(self, what: str) -> Iterator[None]:
+    def step(self, name: str) -> Iterator[None]:
         """Context manager: the block is one step, logged from a thread if it takes long."""
-        self.look(what)
-        with repeatedly(lambda _: self.look(what), _LOOK_S):
+        self.look(name)
+        with repeatedly(lambda _: self.look(name), _LOOK_S):
             yield

@@ -87,8 +87,8 @@ def find_source_table(state: StateDir, table: str) -> TableId:
     known, name = {each.casefold(): each for each in found}, table.casefold()
     same = sorted(each for each in known if each.rpartition(".")[2] == name.rpartition(".")[2])
     close = [*difflib.get_close_matches(name, sorted(known), n=3), *same]
-    near = [name] if name in known else list(dict.fromkeys(close))[:3]
-    hint = f"did you mean {' or '.join(known[each] for each in near)}?" if near else _AS_STATUS
+    similar = [name] if name in known else list(dict.fromkeys(close))[:3]
+    hint = f"did you mean {' or '.join(known[each] for each in similar)}?" if similar else _AS_STATUS
     raise TableUnknown("the pipeline has no such table", where=table, hint=hint)
 
 

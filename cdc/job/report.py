@@ -140,8 +140,8 @@ class Reporter:
             self._shown = 0
 
 
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+def _counted(number: int, one: str, plural: str) -> str:
+    return f"{number:,} {one if number == 1 else plural}"
 
 
 def _held_back(now: ProgressTotals) -> str:

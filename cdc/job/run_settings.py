@@ -52,9 +52,9 @@ class Output:
         """Write a log line."""
         self.reporter.line(text, level=level, **fields)
 
-    def step(self, what: str) -> AbstractContextManager[None]:
+    def step(self, name: str) -> AbstractContextManager[None]:
         """Context manager: one step of the run, which is logged if it takes long."""
-        return LongSteps(self.reporter).step(what)
+        return LongSteps(self.reporter).step(name)
 
     def warn(self, text: str) -> None:
         """Write a warning to the log."""

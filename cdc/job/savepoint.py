@@ -42,12 +42,12 @@ def create_savepoint(spec: PipelineSpec, root: Path) -> Path:
         pipeline, log = _committed_pipeline(spec, state, runs=False)
         now = time.time()
         when = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
-        beside = default_state_dir(spec) if found.url else root
+        parent = default_state_dir(spec) if found.url else root
         if spec.sink_name:  # its state is in the pipeline's folder, which has folders of sinks only
-            pipelines = beside.parent.parent
+            pipelines = parent.parent.parent
             name, folder = f"{pipelines.name}-{spec.sink_name}-{when}", pipelines.parent / FOLDER
         else:
-            name, folder = f"{root.name}-{when}", beside.parent / FOLDER
+            name, folder = f"{root.name}-{when}", parent.parent / FOLDER
         target = folder / name
         savepoint = Savepoint(pipeline, spec.label, spec.source.type, spec.sink.type, log.committed(), now)
         keep(state.root, target, savepoint)
@@ -109,10 +109,10 @@ def _upload(savepoint: Path, location: StateLocation, renamed: bool) -> str:
             hint = "choose another --state-dir, or remove the objects of this one"
             reason = "there is a state already, and a savepoint does not replace it"
             raise StateError(reason, where=location.url, hint=hint)
-        made = Path(folder) / "state"
-        pipeline = start_from(savepoint, made, renamed=renamed)
+        copied = Path(folder) / "state"
+        pipeline = start_from(savepoint, copied, renamed=renamed)
         last = b""
-        for document in documents(made):
+        for document in documents(copied):
             if document.name == _PIPELINE:
                 last = document.data or b""
             else:

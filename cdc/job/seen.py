@@ -27,11 +27,11 @@ def last_run(given: str | Path) -> LiveStatus | None:
     found = parse_location(given)
     if not found.url or is_locked(found.root):
         return read_status(found.root)
-    there = bucket_at(found.url, _SOON).get_dated(STATUS)
-    if there is None:
+    remote = bucket_at(found.url, _SOON).get_dated(STATUS)
+    if remote is None:
         return None
-    status = from_json(there[0], f"{found.url}/{STATUS}")
-    return LiveStatus(status, alive(status, there[1]))
+    status = from_json(remote[0], f"{found.url}/{STATUS}")
+    return LiveStatus(status, alive(status, remote[1]))
 
 
 def show_requests(state: StateDir) -> None:

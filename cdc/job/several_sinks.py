@@ -103,7 +103,7 @@ def run_sinks(
     """
     check_progress(specs[0], root)
     reporter, stop = Reporter(log_format), threading.Event()
-    json_log = JsonLog(reporter.line, wanted=log_format == "json")
+    json_log = JsonLog(reporter.line, enabled=log_format == "json")
     secrets = sorted({name for spec in specs for name in spec.secret_variables})
     settings = specs[0].pipeline.spark
     shared = SharedSpark(root, master, secrets, lambda text, level: reporter.line(text, level=level), settings=settings)

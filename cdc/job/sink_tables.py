@@ -62,19 +62,19 @@ class SinkTables:
         if self._half_applied(last):
             return
         known = self._tables.at(last).sink
-        wanted = sorted(filled.keys() & known.keys())
-        found = sink.missing_tables(wanted) if wanted else []
+        filled_tables = sorted(filled.keys() & known.keys())
+        found = sink.missing_tables(filled_tables) if filled_tables else []
         if found is None:
             return
         missing = sorted(found)
-        self._add_columns(last, {table: known[table] for table in wanted if table not in found})
+        self._add_columns(last, {table: known[table] for table in filled_tables if table not in found})
         if not missing:
             return
         mailbox = Mailbox(self._state.store)
         requested = snapshots_requested(mailbox)
-        left = [table for table in missing if not requested.intersection(filled[table])]
-        if left:
-            raise self._missing_error(left, filled)
+        unrequested = [table for table in missing if not requested.intersection(filled[table])]
+        if unrequested:
+            raise self._missing_error(unrequested, filled)
         for table in missing:
             sources = {each for each in filled[table] if self._source.snapshots(each) is Snapshots.ALWAYS}
             if len(filled[table]) > max(1, len(sources)):
@@ -85,12 +85,12 @@ class SinkTables:
         self._remove_from_decisions(missing)
         self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
 
-    def _add_columns(self, last: int, there: Schemas) -> None:
+    def _add_columns(self, last: int, schemas: Schemas) -> None:
         """Add columns that were dropped in these tables, and log a warning for each altered table.
 
         A table that no longer takes rows is only warned of; the run stops when rows for it arrive.
         """
-        creations = [CreateTable(table, schema) for table, schema in there.items()]
+        creations = [CreateTable(table, schema) for table, schema in schemas.items()]
         try:
             missing = self._sink.plan_text(creations) if creations else ()
         except ChangeRefused as error:
@@ -98,7 +98,7 @@ class SinkTables:
             return
         if not missing:
             return
-        for altered in altered_tables(self._sink, there):
+        for altered in altered_tables(self._sink, schemas):
             if altered.lost and not self._policy.adds_columns:
                 raise not_added(altered.table, altered.lost, self._policy)
             again = f"; `cdc resync FILE TABLE` brings the values of {', '.join(altered.lost)}" if altered.lost else ""
@@ -114,8 +114,8 @@ class SinkTables:
 
     def _half_applied(self, last: int) -> bool:
         """Whether an undecided batch has begun to change the sink's tables: it may have dropped some."""
-        begun = self._state.sink.read_json(journal.FILE)
-        return begun is not None and begun.get("batch", -1) > last
+        document = self._state.sink.read_json(journal.FILE)
+        return document is not None and document.get("batch", -1) > last
 
     def _apply(self, last: int, creations: Sequence[CreateTable]) -> None:
         """Create tables on behalf of the last decided batch; the next one has not begun to change anything.
@@ -129,9 +129,9 @@ class SinkTables:
         """Remove the rows of tables from decisions that are not committed."""
         names = {name for table in tables for name in names_of(self._sink, table)}
         for decision in self._log.uncommitted():
-            kept = tuple(handle for handle in decision.prepared if str(handle.table) not in names)
-            if kept != decision.prepared:
-                self._log.decide(replace(decision, prepared=kept))
+            retained = tuple(handle for handle in decision.prepared if str(handle.table) not in names)
+            if retained != decision.prepared:
+                self._log.decide(replace(decision, prepared=retained))
 
     def _missing_error(self, tables: Sequence[TableId], sources: Mapping[TableId, Collection[TableId]]) -> SinkError:
         shown = first_of(tables, _SHOWN)

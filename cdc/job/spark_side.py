@@ -74,8 +74,8 @@ class SparkSide:
         waiting, warn = self._control.progress.note_wait, self._output.warn
         stack.enter_context(warn_without_executors(spark, stop, warn, waiting, alone=self._shared is None))
         with java_errors_named():
-            made = executors_side(self._spec, self._locked.pipeline, state, spark, task, parallelism, warn)
-            side = stack.enter_context(made)
+            executors = executors_side(self._spec, self._locked.pipeline, state, spark, task, parallelism, warn)
+            side = stack.enter_context(executors)
         label = "" if self._shared is None else self._spec.label
         return spark, StreamParts(source, state, _limits(self._spec), parallelism, side, label)
 

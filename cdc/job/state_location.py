@@ -77,8 +77,8 @@ def parse_location(given: str | Path) -> StateLocation:
     short = hashlib.sha256(name.encode()).hexdigest()[:12]
     folder = f"{_file_name(prefix.rpartition('/')[2])[:40]}-{short}"
     cache = os.environ.get("CDC_STATE_CACHE", "")
-    kept = of_this_machine(cache, "CDC_STATE_CACHE", "name a folder") if cache else cache_folder(os.environ) / "state"
-    return StateLocation(kept.absolute() / folder, name)
+    parent = of_this_machine(cache, "CDC_STATE_CACHE", "name a folder") if cache else cache_folder(os.environ) / "state"
+    return StateLocation(parent.absolute() / folder, name)
 
 
 def store_url(given: str) -> str:
@@ -97,11 +97,11 @@ def root_of_states(given: Path) -> Path:
     return of_this_machine(given, "the state root", "give the URL as --state-store of `cdc serve`")
 
 
-def of_this_machine(given: str | Path, what: str, hint: str) -> Path:
+def of_this_machine(given: str | Path, option: str, hint: str) -> Path:
     """A path, or the path in a URL of the scheme `file`. Raises StateError, with this hint, for other URLs."""
     url = _url(given)
     if url is not None and url[1].lower() != "file":
-        raise StateError(f"{what} is a folder of this machine, not a URL", where=_url_text(url), hint=hint)
+        raise StateError(f"{option} is a folder of this machine, not a URL", where=_url_text(url), hint=hint)
     return local_path(given)
 
 
@@ -190,7 +190,7 @@ def local_path(given: str | Path) -> Path:
     url = _url(given)
     if url is None:
         return Path(given)
-    scheme, slashes, rest = url.groups()
+    scheme, slashes, path = url.groups()
     if scheme.lower() != "file":
         raise StateError(
             f"cannot keep state in {scheme}",
@@ -198,13 +198,13 @@ def local_path(given: str | Path) -> Path:
             hint="name a folder, such as --state-dir /mnt/shared/cdc/shop, or s3://, gs:// or abfss:// with bucket and "
             "prefix, or hdfs:// with name node and folder",
         )
-    if not slashes or not rest:
-        hint = f"write file:///{rest or 'var/lib/cdc/shop'}, or the path alone"
+    if not slashes or not path:
+        hint = f"write file:///{path or 'var/lib/cdc/shop'}, or the path alone"
         raise StateError("names no folder: the path in a file URL begins with /", where=str(given), hint=hint)
     if len(slashes) == 2:
-        reason = f"file://{rest.partition('/')[0]} names another machine"
-        raise StateError(f"cannot keep state there: {reason}", where=str(given), hint=f"write file:///{rest}")
-    return Path("/", rest)
+        reason = f"file://{path.partition('/')[0]} names another machine"
+        raise StateError(f"cannot keep state there: {reason}", where=str(given), hint=f"write file:///{path}")
+    return Path("/", path)
 
 
 def _url(given: str | Path) -> re.Match[str] | None:
@@ -283,4 +283,4 @@ def folder_name(name: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".")
+    return "".join(char if char.isalnum() or char in "-_." else "-" for char in name).strip(".")

@@ -210,8 +210,8 @@ class Watch:
             return False
         if not self._gave_up:
             commit, batch = "commit, which the next run finishes", "batch, which the next run repeats"
-            what = commit if self._runner.commit_failed else batch
-            self._monitor.line(f"abandoned the running {what}: {error}", level="warning")
+            failed_step = commit if self._runner.commit_failed else batch
+            self._monitor.line(f"abandoned the running {failed_step}: {error}", level="warning")
         self._gave_up = True
         return True
 

@@ -94,8 +94,8 @@ class LineSource(Source):
         """Ranges of about equally many lines. Stream reader process."""
         first, last = int(start["line"]), int(end["line"])
         size, entries = max(1, -(-(last - first) // parallelism)), self._entries()
-        inside = (at + _ends_update(entries[at].line) for at in range(first + size, last, size))
-        cuts = [first, *dict.fromkeys(inside), last]
+        ends = (at + _ends_update(entries[at].line) for at in range(first + size, last, size))
+        cuts = [first, *dict.fromkeys(ends), last]
         parts = [[at, to] for at, to in pairwise(cuts) if at < to]
         return [Split(number, part) for number, part in enumerate(parts)]
 

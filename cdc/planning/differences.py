@@ -42,8 +42,8 @@ def notes_since(
         return ()
     notes = list(_edited(tables, rules, last.paused))
     if fingerprint is not None:
-        if moved := relocated_rows(fingerprint.naming, options, tables.sink):
-            notes.append(f"a run would stop: {moved}")
+        if refusal := relocated_rows(fingerprint.naming, options, tables.sink):
+            notes.append(f"a run would stop: {refusal}")
         for edit in edited_options(fingerprint, source, options, tables.source):
             notes.append(f"{'a run would stop: ' if edit.refused else ''}{edit.key} {edit.text}")
     return [*notes, *_altered(sink, tables.sink)]
@@ -63,11 +63,11 @@ def unfit_notes(last: LastRun, middle: Middle, source: Source) -> Sequence[str]:
 
 def _edited(tables: TableViews, rules: Rules | None, paused: Collection[TableId]) -> Iterator[str]:
     views = tables.source, tables.rules
-    sources, behind = ({table: schema for table, schema in view.items() if table not in paused} for view in views)
+    sources, ruled = ({table: schema for table, schema in view.items() if table not in paused} for view in views)
     texts = {table: text for table, text in tables.rule_texts.items() if table not in paused}
     before = replace(tables, rule_texts=texts)
     try:
-        for edit in rule_changes(before, texts_of(rules, sources), edits(rules, sources, behind)):
+        for edit in rule_changes(before, texts_of(rules, sources), edits(rules, sources, ruled)):
             yield f"{edit.table}: {edit.text}"
     except SpecError as error:  # the source may have changed the tables since
         yield f"the rules do not fit the tables as of the last run: {error}"

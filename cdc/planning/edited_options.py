@@ -29,11 +29,11 @@ class EditedOption:
 def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     """Return the fingerprint of a pipeline file: where rows are written, and the options that affect them."""
     sink = spec.sink
-    places, naming, fixed = (
+    locations, naming, fixed = (
         (sink.places(), sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else ((), None, None)
     )
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
-    return Fingerprint(sink.type, places, naming, fixed, patterns, of_source(spec.source))
+    return Fingerprint(sink.type, locations, naming, fixed, patterns, of_source(spec.source))
 
 
 def of_source(options: object) -> Mapping[str, str]:
@@ -50,11 +50,11 @@ def edited_options(before: Fingerprint, source: object, sink: object, tables: Sc
 
     `tables` is None where it is unknown which tables have rows.
     """
-    for part, options, kept, now in (
+    for part, options, before_values, now in (
         ("source", source, before.source, of_source(source)),
         ("sink", sink, before.fixed or {}, (sink.fixed() or {}) if isinstance(sink, SinkOptions) else {}),
     ):
-        for key, text in kept.items():
+        for key, text in before_values.items():
             if not isinstance(options, Options) or now.get(key, text) == text:
                 continue
             edit = f"is {now[key]} now, the runs before had {text}"
@@ -73,8 +73,8 @@ def relocated_rows(before: Mapping[str, str] | None, options: object, filled: It
     if before is None or now is None or before == now:
         return ""
     assert isinstance(options, SinkOptions)
-    places = ((table, options.container(before, table), options.container(now, table)) for table in sorted(filled))
-    moved = [f"{table} went to {old}, now to {new}" for table, old, new in places if old != new]
+    containers = ((table, options.container(before, table), options.container(now, table)) for table in sorted(filled))
+    moved = [f"{table} went to {old}, now to {new}" for table, old, new in containers if old != new]
     if not moved:
         return ""
     return f"rows would be written to another place in the sink: {first_of(moved, between='; ')}"

@@ -42,10 +42,10 @@ def plan_pipeline(
     middle.routes.check(tables)
     rules, last = middle.rules, last or LastRun()
     unfit_tables = unfit(rules, {table: schema for table, schema in tables.items() if table in last.paused})
-    made = check_rules(rules, {table: schema for table, schema in tables.items() if table not in unfit_tables})
-    found = check_merges(middle, made)
+    result = check_rules(rules, {table: schema for table, schema in tables.items() if table not in unfit_tables})
+    found = check_merges(middle, result)
     sources: dict[TableId, dict[TableId, TableSchema]] = {}
-    for table, schema in sorted(made.items()):
+    for table, schema in sorted(result.items()):
         for target in middle.routes.targets(table):
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
     plans = [_plan_table(to, own, found.after.sinks[to], sink) for to, own in sources.items()]
@@ -54,9 +54,11 @@ def plan_pipeline(
     known = last.sink_tables
     plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found.expected, sink) for plan in plans]
     ruled = last.ruled_tables
-    rekeyed = {table for table, old in ruled.items() if table in made and old.primary_key != made[table].primary_key}
-    ahead = rekeyed.union(last.changed_tables(tables))
-    plans = [plan if plan.sink not in known else _without_changes(plan, ahead) for plan in plans]
+    rekeyed = {
+        table for table, old in ruled.items() if table in result and old.primary_key != result[table].primary_key
+    }
+    pending = rekeyed.union(last.changed_tables(tables))
+    plans = [plan if plan.sink not in known else _without_changes(plan, pending) for plan in plans]
     plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; correct the rule before `cdc resume`: {error}"
@@ -125,10 +127,10 @@ def _with_rules(plan: TablePlan, rules: Rules | None, tables: Mapping[TableId, T
     if rules is None:
         return plan
     found = [rules.rule(table) for table in (plan.source, *plan.others)]
-    own = {rule.name: rule for rule in found if rule is not None}
-    plan = replace(plan, rules=tuple(own))
-    if len(own) != 1 or None in found:
+    by_name = {rule.name: rule for rule in found if rule is not None}
+    plan = replace(plan, rules=tuple(by_name))
+    if len(by_name) != 1 or None in found:
         return plan
-    (rule,) = own.values()
+    (rule,) = by_name.values()
     passing = "" if rule.filter is None else rule.filter.text.text.strip()
     return replace(plan, filter=passing, computed=rules.computed(plan.source, tables[plan.source]))

@@ -55,11 +55,11 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
     """
     if rules is None:
         return tables
-    made: dict[TableId, TableSchema] = {}
+    results: dict[TableId, TableSchema] = {}
     problems: dict[tuple[str, int, int], Problem] = {}
     for table, schema in sorted(tables.items()):
         try:
-            made[table] = rules.result(table, schema).schema
+            results[table] = rules.result(table, schema).schema
         except SpecError as error:
             for each in error.problems:
                 located = replace(each, message=f"{each.message} in {table}")
@@ -69,7 +69,7 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
     from cdc.transform.runner import prove  # imports the engine, which is only needed with rules
 
     prove(rules, tables)
-    return made
+    return results
 
 
 def unfit(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, SpecError]:

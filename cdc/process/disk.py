@@ -15,14 +15,14 @@ _NONE = 100 << 20
 
 def examine_folder(subject: str, folder: Path) -> Iterator[Finding]:
     """Findings about write access and free space of a folder, which need not exist yet."""
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        yield error(subject, f"{there} is no folder", "choose another place")
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        yield error(subject, f"{existing} is no folder", "choose another place")
         return
-    if not os.access(there, os.W_OK | os.X_OK):
-        yield error(subject, f"{there} cannot be written to", "give this user write access, or choose another place")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        yield error(subject, f"{existing} cannot be written to", "give this user write access, or choose another place")
         return
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(existing).free
     message = f"{folder}: {free / (1 << 30):.1f} GiB free"
     if free < _NONE:
         yield error(subject, message, "free some space, or choose another place")

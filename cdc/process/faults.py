@@ -30,9 +30,9 @@ def crash_point(point: str, batch: int) -> None:
     """Kill the process here if `CDC_CRASH_AT` says so. Driver and executors."""
     if hook is not None:
         hook(point, batch)
-    wanted = os.environ.get("CDC_CRASH_AT")
-    if wanted is None:
+    chosen = os.environ.get("CDC_CRASH_AT")
+    if chosen is None:
         return
-    name, _, number = wanted.partition(":")
+    name, _, number = chosen.partition(":")
     if name == point and (not number or int(number) == batch):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -17,11 +17,11 @@ def repeatedly(work: Callable[[float], object], every_s: float, name: str = "lon
 
     Ends when `work` returns False. A block shorter than the period makes no call.
     """
-    ended, begun = threading.Event(), time.monotonic()
+    ended, started = threading.Event(), time.monotonic()
 
     def repeat() -> None:
         while not ended.wait(every_s):
-            if work(time.monotonic() - begun) is False:
+            if work(time.monotonic() - started) is False:
                 return
 
     thread = threading.Thread(target=repeat, name=name, daemon=True)

@@ -89,9 +89,9 @@ def _rule(node: dict[str, Any], rules: list[str]) -> dict[str, str]:
 def _relax(node: dict[str, Any]) -> dict[str, Any]:
     if "errorMessage" in node:
         return {key: node[key] for key in ("type", *_CONSTRAINTS, "errorMessage", "unit") if key in node}
-    words = node.get("enum") or ([node["const"]] if "const" in node else None)
-    if words is not None:
-        return _enum_schema(words)
+    choices = node.get("enum") or ([node["const"]] if "const" in node else None)
+    if choices is not None:
+        return _enum_schema(choices)
     limits = {key: node[key] for key in _CONSTRAINTS if key in node}
     match node.get("type"):
         case "string":
@@ -114,12 +114,12 @@ def _relax(node: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _enum_schema(words: list[Any]) -> dict[str, Any]:
-    spelled = "|".join(_any_case(word) for word in words)
-    accepted: list[dict[str, Any]] = [{"enum": words}, {"type": "string", "pattern": f"^({spelled})$"}]
-    if "null" in words:
+def _enum_schema(choices: list[Any]) -> dict[str, Any]:
+    spelled = "|".join(_any_case(choice) for choice in choices)
+    accepted: list[dict[str, Any]] = [{"enum": choices}, {"type": "string", "pattern": f"^({spelled})$"}]
+    if "null" in choices:
         accepted.append({"type": "null"})
-    rule = f"must be {words[0]}" if len(words) == 1 else f"must be one of {', '.join(words)}"
+    rule = f"must be {choices[0]}" if len(choices) == 1 else f"must be one of {', '.join(choices)}"
     return {"anyOf": accepted, "errorMessage": rule}
 
 
@@ -136,8 +136,8 @@ def _integer_rule(limits: dict[str, Any]) -> str:
     return "must be a whole number" if low is None else f"must be a whole number, at least {low}"
 
 
-def _any_case(word: str) -> str:
-    return "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else c.replace(".", r"\.") for c in word)
+def _any_case(text: str) -> str:
+    return "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else c.replace(".", r"\.") for c in text)
 
 
 def _prefix(prefix: str) -> str:

@@ -49,15 +49,15 @@ class BlockReader:
             if reason is not None:
                 self.warn(path, Remark(key, f"Flink-only option, ignored: {reason}"))
         given = {key: _model_input(item) for key, item in items.items() if (*path, key) not in self.wrong}
-        made, whole = self._make(path, model, given)
-        if made is not None:
-            for remark in made.problems():
+        model_value, complete = self._make(path, model, given)
+        if model_value is not None:
+            for remark in model_value.problems():
                 where = (*path, remark.key) if remark.key else path
                 self.report(where, self.explain.problem(where, remark.message, remark.hint))
-            if whole:
-                for remark in made.warnings():
+            if complete:
+                for remark in model_value.warnings():
                     self.warn(path, remark)
-        return made if whole else None
+        return model_value if complete else None
 
     def block_list(self, *path: str | int, model: type[AnyBlock]) -> list[AnyBlock | None]:
         """Return the models of a list of blocks, in order."""

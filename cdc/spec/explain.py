@@ -46,9 +46,9 @@ class Explainer:
         """Yield the problems of one JSON Schema violation, each with its path."""
         path: Path = tuple(error.absolute_path)
         schema = error.schema if isinstance(error.schema, Mapping) else {}
-        instance, wanted = cast("Any", error.instance), cast("Any", error.validator_value)
+        instance, expected = cast("Any", error.instance), cast("Any", error.validator_value)
         if error.validator == "required":
-            for name in wanted:
+            for name in expected:
                 if name not in instance:
                     missing = (*path, name)
                     yield missing, self.problem(missing, "is missing", _how_to_add(name, schema))
@@ -87,10 +87,10 @@ def violated_rule(detail: Mapping[str, Any]) -> str:
     """Describe the rule that one of pydantic's errors violates."""
     kind, context = str(detail["type"]), detail.get("ctx", {})
     if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
+        name, template = _BOUNDS[kind]
         bound = context[name]
         size = isinstance(bound, int) and bound % _MEBIBYTE == 0 and bound
-        return f"must be {words} {size_text(bound) if size else bound}"
+        return f"must be {template} {size_text(bound) if size else bound}"
     if kind in ("literal_error", "enum"):
         return f"must be one of {context['expected']}".replace("'", "").replace(" or ", ", ")
     if kind in ("string_too_short", "too_short"):
@@ -169,26 +169,26 @@ def _known_keys(known: list[str], kind: str) -> str:
 
 def _how_to_add(name: str, schema: Mapping[str, Any]) -> str:
     described = str(schema.get("properties", {}).get(name, {}).get("description", ""))
-    words = re.split(r"[:;.] |\.$", described)[0]
-    return f"add `{name}:` - {words[:1].lower()}{words[1:]}" if words else f"add `{name}:`"
+    sentence = re.split(r"[:;.] |\.$", described)[0]
+    return f"add `{name}:` - {sentence[:1].lower()}{sentence[1:]}" if sentence else f"add `{name}:`"
 
 
 def _generic_rule(error: ValidationError) -> str:
-    wanted = cast("Any", error.validator_value)
+    expected = cast("Any", error.validator_value)
     if error.validator == "type":
-        kinds: Sequence[str] = [wanted] if isinstance(wanted, str) else wanted
+        kinds: Sequence[str] = [expected] if isinstance(expected, str) else expected
         return "must be " + " or ".join(_NAMES.get(kind, f"a {kind}") for kind in kinds)
     if error.validator == "enum":
-        return f"must be one of {', '.join(map(str, wanted))}"
+        return f"must be one of {', '.join(map(str, expected))}"
     return "is not valid here"
 
 
 def _shape_hint(node: Node | None, error: ValidationError, schema: Mapping[str, Any]) -> str:
-    wanted = error.validator_value if error.validator == "type" else None
-    if wanted == "array" and isinstance(node, tree.Mapping):
+    expected = error.validator_value if error.validator == "type" else None
+    if expected == "array" and isinstance(node, tree.Mapping):
         first = next(iter(node.items), "key")
         return f"a dash is missing: write `- {first}: ...`"
-    if wanted == "object" and isinstance(node, Listing):
+    if expected == "object" and isinstance(node, Listing):
         return "remove the dash: there is only one"
     rule = str(schema.get("errorMessage", ""))
     if rule.startswith("must be text") and isinstance(node, Listing) and not schema.get("writeOnly"):

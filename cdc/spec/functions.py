@@ -45,8 +45,8 @@ class FunctionBlock(Block):
         if self.classpath is not None:
             yield Remark("classpath", "a Java class cannot be called", _PYTHON)
         elif (self.python_code is None) == (self.module is None):
-            what = "needs python-code or module" if self.module is None else "has both python-code and module"
-            yield Remark("name" if self.module is None else "module", what, _PYTHON)
+            fault = "needs python-code or module" if self.module is None else "has both python-code and module"
+            yield Remark("name" if self.module is None else "module", fault, _PYTHON)
 
     def function(self) -> UserFunction:
         """Return the function for the rules."""

@@ -88,9 +88,9 @@ class RouteRule(Block):
         if self.replace_symbol is None:
             for group in missing_groups(self):
                 count = TablePattern(self.source_table).group_count
-                there = f"source-table has {count} of them" if count else "source-table has none"
+                fault = f"source-table has {count} of them" if count else "source-table has none"
                 hint = "a group is a part of the pattern in brackets, such as (\\.*)"
-                yield Remark("sink-table", f"there is no group {group}: {there}", hint)
+                yield Remark("sink-table", f"there is no group {group}: {fault}", hint)
             return
         if self.replace_symbol not in self.sink_table:
             hint = f"write it where the table's name goes, such as ods.{self.replace_symbol}"

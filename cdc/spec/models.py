@@ -174,8 +174,8 @@ class ModelOptions(Block):
     def problems(self) -> Iterator[Remark]:
         """Yield problems of the model's name, the address, the key, and strategies that would lose answers."""
         if (self.model is None) == (self.model_name is None):
-            what = "is missing" if self.model is None else "is another spelling of model"
-            yield Remark("model" if self.model is None else "model-name", what, "`model: NAME` names it on the server")
+            fault = "is missing" if self.model is None else "is another spelling of model"
+            yield Remark("model" if self.model is None else "model-name", fault, "`model: NAME` names it on the server")
         yield from _key_problems(self.api_key, "api-key")
         yield from _address_problems(self.endpoint, "endpoint", self.allow_http, "allow-http")
         for key, text in (("extra-header", self.extra_header), ("extra-body", self.extra_body)):
@@ -240,20 +240,20 @@ def _starred(block: Mapping[str, object]) -> dict[str, object]:
     return {**block, **secret, **({"options": _starred(options)} if isinstance(options, dict) else {})}
 
 
-def distinct(models: Iterable[tuple[int, Model]], taken: Iterable[str]) -> tuple[list[Model], list[int]]:
+def distinct(models: Iterable[tuple[int, Model]], reserved: Iterable[str]) -> tuple[list[Model], list[int]]:
     """Return the models, and the list indexes of those with a duplicate name; `models` are given with their list index.
 
-    `taken` are the names of functions, which `named` models may have too.
+    `reserved` are the names of functions, which `named` models may have too.
     """
-    functions, names, made, doubled = {name.upper() for name in taken}, set[str](), list[Model](), list[int]()
+    functions, names, accepted, doubled = {name.upper() for name in reserved}, set[str](), list[Model](), list[int]()
     for number, model in models:
         name = model.name.upper()
         if name in names or (model.kind != "named" and name in functions):
             doubled.append(number)
         else:
             names.add(name)
-            made.append(model)
-    return made, doubled
+            accepted.append(model)
+    return accepted, doubled
 
 
 def _key_problems(key: SecretStr, name: str) -> Iterator[Remark]:

@@ -16,23 +16,23 @@ EVENTS = ("failing", "recovered", "schema-change", "dead-letters", "lag")
 
 
 def _check_events(text: str) -> str:
-    wrong = [each for each in events_of(text) if each not in EVENTS]
-    if wrong or not events_of(text):
-        raise OptionError(f"{', '.join(wrong) or 'nothing'} is not an event; known: {', '.join(EVENTS)}")
+    unknown = [each for each in events_of(text) if each not in EVENTS]
+    if unknown or not events_of(text):
+        raise OptionError(f"{', '.join(unknown) or 'nothing'} is not an event; known: {', '.join(EVENTS)}")
     return text
 
 
 def events_of(text: str) -> tuple[str, ...]:
     """Split a list of events such as `failing, lag`."""
-    return tuple(word.strip().lower() for word in text.split(",") if word.strip())
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
 
 
 def _check_command(text: str) -> str:
     try:
-        words = shlex.split(text)
+        arguments = shlex.split(text)
     except ValueError as error:
         raise OptionError(f"cannot be split into words: {error}") from error
-    if not words:
+    if not arguments:
         raise OptionError("is empty")
     return text
 

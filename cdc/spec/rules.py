@@ -65,10 +65,10 @@ def settings(
     zone = pipeline.local_time_zone if pipeline is not None else "UTC"
     key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""
     given = key.encode() if pipeline is not None else b"unknown"
-    letters = pipeline.dead_letters if pipeline is not None else None
+    dead_letters = pipeline.dead_letters if pipeline is not None else None
     namespaces = isinstance(source, SourceOptions) and source.namespaces
     return RuleSettings(
-        engine_zone(zone), metadata, tuple(functions), tuple(models), given or None, letters or "", namespaces
+        engine_zone(zone), metadata, tuple(functions), tuple(models), given or None, dead_letters or "", namespaces
     )
 
 

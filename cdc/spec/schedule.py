@@ -62,12 +62,12 @@ class Schedule:
         """Return a trigger's next time. Triggers ignore time zones: near a clock change, all times are tried."""
         before, after = (self._clock(after_s + shift * _NEAR.total_seconds()) for shift in (-1, 1))
         here = self._clock(after_s)
-        near = after - before != 2 * _NEAR
-        shown, found = (before if near else here), list[float]()
+        clock_changes = after - before != 2 * _NEAR
+        shown, found = (before if clock_changes else here), list[float]()
         while (next_shown := trigger.get_next_fire_time(None, shown + timedelta(microseconds=1))) is not None:
             shown = next_shown
             found += [time for time in self._times(shown) if time > after_s]
-            if found and (not near or shown > after):
+            if found and (not clock_changes or shown > after):
                 return min(found)
         return min(found, default=None)
 

@@ -19,8 +19,8 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 @cache
 def folder() -> Path:
     """Return the folder of `pipeline.json`: inside the installed package, or `schemas/` of a checkout."""
-    inside = _PACKAGE / "_schemas"
-    return inside if inside.is_dir() else _PACKAGE.parent / "schemas"
+    installed = _PACKAGE / "_schemas"
+    return installed if installed.is_dir() else _PACKAGE.parent / "schemas"
 
 
 @cache
@@ -75,8 +75,8 @@ def bundle() -> dict[str, Any]:
 
 def connector(name: str) -> dict[str, Any]:
     """Return the schema of one connector: `mysql`, or `source/values` for an ambiguous name. Raises LookupError."""
-    role, slash, bare = name.rpartition("/")
-    found = [(which, known) for which, known in _committed() if known == bare and (not slash or which == role)]
+    role, slash, short_name = name.rpartition("/")
+    found = [(which, known) for which, known in _committed() if known == short_name and (not slash or which == role)]
     if not found:
         known = ", ".join(f"{which}/{each}" for which, each in _committed())
         raise LookupError(f"no connector named {name!r}; known: {known}")

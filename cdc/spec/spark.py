@@ -38,8 +38,8 @@ class SparkOptions(Block):
         if not isinstance(data, dict):
             return data
         found = {key: text for key, text in data.items() if str(key).startswith(_PREFIX)}
-        rest = {key: value for key, value in data.items() if key not in found}
-        return {**rest, "spark": {**rest.get("spark", {}), **found}} if found else data
+        remaining = {key: value for key, value in data.items() if key not in found}
+        return {**remaining, "spark": {**remaining.get("spark", {}), **found}} if found else data
 
 
 def spark_problems(settings: dict[str, str]) -> Iterator[Remark]:

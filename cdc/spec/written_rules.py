@@ -23,14 +23,14 @@ class WrittenRules:
     ) -> tuple[tuple[RuleSource, ...], RuleSettings]:
         """Return the rules with the positions of their texts, and their common settings; report all problems."""
         blocks = self._blocks.block_list(*functions.PATH, model=functions.FunctionBlock)
-        made = [
+        declared = [
             (number, block.function())
             for number, block in enumerate(blocks)
             if block is not None and not self._blocks.wrong.below((*functions.PATH, number))
         ]
-        text = self._data.decode("utf-8-sig") if transforms or made else ""
-        unsound = dict(functions.load_problems(self._blocks.root, self._blocks.file, text, made))
-        sound = [function for _, function in made if function.name not in unsound]
+        text = self._data.decode("utf-8-sig") if transforms or declared else ""
+        unsound = dict(functions.load_problems(self._blocks.root, self._blocks.file, text, declared))
+        sound = [function for _, function in declared if function.name not in unsound]
         used = self._models({block.name for block in blocks if block is not None})
         shared = rules.settings(source, pipeline, sound, used)
         written = tuple(rules.rule_sources(self._blocks.root, self._blocks.file, text, transforms))
@@ -49,15 +49,15 @@ class WrittenRules:
             self._blocks.warn(("transform", index), Remark("source-table", f"{table} already has {first}", hint))
         return written, shared
 
-    def _models(self, taken: Set[str]) -> list[Model]:
-        """Return the AI models that rules may use; `taken` are the names of functions."""
+    def _models(self, reserved: Set[str]) -> list[Model]:
+        """Return the AI models that rules may use; `reserved` are the names of functions."""
         paths = [(*models.PATH, number) for number in range(self._blocks.count(*models.PATH))]
         read = [(number, self._model(path)) for number, path in enumerate(paths)]
-        made, doubled = models.distinct([(number, each) for number, each in read if each is not None], taken)
+        unique, doubled = models.distinct([(number, each) for number, each in read if each is not None], reserved)
         for number in doubled:
             path = (*paths[number], self._model_key(paths[number]))
             self._blocks.report(path, self._blocks.explain.problem(path, "a function of this name already exists"))
-        return made
+        return unique
 
     def _model(self, path: Path) -> Model | None:
         """Return a model in either form; None when it has a problem."""

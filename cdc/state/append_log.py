@@ -32,9 +32,9 @@ class AppendLog:
         header: the fields of the file's first line, besides its generation.
     """
 
-    def __init__(self, path: Path, what: str, header: Mapping[str, Any] | None = None) -> None:
-        self.path, self._what = path, what
-        self._header = dict(header) if header is not None else {"file": what, "format": 1}
+    def __init__(self, path: Path, kind: str, header: Mapping[str, Any] | None = None) -> None:
+        self.path, self._what = path, kind
+        self._header = dict(header) if header is not None else {"file": kind, "format": 1}
         self._forget()
 
     def _forget(self) -> None:
@@ -85,11 +85,11 @@ class AppendLog:
     def truncate(self, count: int) -> None:
         """Remove everything after the first `count` lines. Repeatable. Raises StateError if there are fewer."""
         with self._lock:
-            kept = self.items(0, count)
+            retained = self.items(0, count)
             if count == len(self._items):
                 return
             with self._writing():
-                self._rewrite(self.generation + 1, kept)
+                self._rewrite(self.generation + 1, retained)
             self._refresh()
 
     @contextlib.contextmanager
@@ -115,9 +115,9 @@ class AppendLog:
         file.truncate(self._read_to)
         file.seek(self._read_to)
         try:
-            left = memoryview(data)
-            while left:
-                left = left[file.write(left) :]
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[file.write(remaining) :]
             os.fsync(file.fileno())
         except OSError:
             with contextlib.suppress(OSError):
@@ -143,9 +143,9 @@ class AppendLog:
             self._start_over(generation, len(header))
         file.seek(self._read_to)
         data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._items += [self._parse(line, number) for number, line in enumerate(whole.splitlines(), len(self._items))]
-        self._read_to += len(whole)
+        lines = data[: data.rfind(b"\n") + 1]
+        self._items += [self._parse(line, number) for number, line in enumerate(lines.splitlines(), len(self._items))]
+        self._read_to += len(lines)
         state = _state_of(file)
         self._seen = (
             state if state[-1] == self._read_to else None
@@ -155,9 +155,9 @@ class AppendLog:
         fields = self._parse(header, -1)
         if not fields.keys() >= {*self._header, "generation"} or not isinstance(fields["generation"], int):
             raise self._damaged_error("its first line does not name a format")
-        for key, wanted in self._header.items():
-            if fields[key] != wanted:
-                raise self._damaged_error(f"its {key} is {fields[key]}, this version reads {wanted}")
+        for key, expected in self._header.items():
+            if fields[key] != expected:
+                raise self._damaged_error(f"its {key} is {fields[key]}, this version reads {expected}")
         return int(fields["generation"])
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:

@@ -52,29 +52,29 @@ def way_out(error: OSError) -> str:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file atomically: temporary file, fsync, rename, fsync of the folder. Raises StateError."""
-    spare = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         create_folder(path.parent)
-        with durable(spare, path) as file:
+        with durable(temporary, path) as file:
             file.write(data)
     except OSError as error:
         raise state_error(path, error) from error
 
 
 @contextlib.contextmanager
-def durable(spare: Path, path: Path) -> Iterator[BinaryIO]:
-    """Context manager: a new file written under the name `spare`; at the end it is on disk and named `path`.
+def durable(temporary: Path, path: Path) -> Iterator[BinaryIO]:
+    """Context manager: a new file written under the name `temporary`; at the end it is on disk and named `path`.
 
-    If the block raises, `spare` is removed and `path` is unchanged. Raises OSError.
+    If the block raises, `temporary` is removed and `path` is unchanged. Raises OSError.
     """
-    with new_file(spare) as file:
+    with new_file(temporary) as file:
         yield file
     try:
-        os.replace(spare, path)
+        os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError:
         with contextlib.suppress(OSError):
-            spare.unlink()
+            temporary.unlink()
         raise
 
 
@@ -147,8 +147,8 @@ def remove(path: Path) -> None:
 def sweep(folder: Path) -> None:
     """Remove temporary files that crashes have left in a folder; no process may be writing to it."""
     with os.scandir(folder) as found:
-        left = [Path(entry.path) for entry in found if entry.name.startswith(".") and entry.name.endswith(".tmp")]
-    for path in left:
+        leftovers = [Path(entry.path) for entry in found if entry.name.startswith(".") and entry.name.endswith(".tmp")]
+    for path in leftovers:
         remove(path)
 
 

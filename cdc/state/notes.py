@@ -76,16 +76,16 @@ class Notes:
         """
         if not names:
             return
-        there = [name for name, of in self._documents() if of == batch]
-        decided = {name for name in there if name.rpartition("-")[0] in names}
-        kept = {_text(value) for name in decided for value in self._values(name)}
-        for name in there:
+        matching = [name for name, of in self._documents() if of == batch]
+        decided = {name for name in matching if name.rpartition("-")[0] in names}
+        retained = {_text(value) for name in decided for value in self._values(name)}
+        for name in matching:
             if name not in decided:
                 values = self._values(name)
-                left = [value for value in values if _text(value) not in kept]
-                if left:
-                    self.store.write_json(name, {"values": left})
-                if left or not values:
+                remaining = [value for value in values if _text(value) not in retained]
+                if remaining:
+                    self.store.write_json(name, {"values": remaining})
+                if remaining or not values:
                     continue
             self.store.remove(name)
 

@@ -33,12 +33,12 @@ class Notices:
         if self._shown is None:
             fields = self._store.read_json(_SHOWN)
             self._shown = 0 if fields is None else int(fields["shown"])
-        there = len(self._log)
-        if there == self._shown:
+        count = len(self._log)
+        if count == self._shown:
             return []
-        found = [str(item["notice"]) for item in self._log.items(min(self._shown, there), there)]
-        self._shown = there
-        self._store.write_json_later(_SHOWN, {"shown": there})
+        found = [str(item["notice"]) for item in self._log.items(min(self._shown, count), count)]
+        self._shown = count
+        self._store.write_json_later(_SHOWN, {"shown": count})
         return found
 
     def begin(self) -> None:

@@ -102,18 +102,18 @@ def start_from(path: Path, root: Path, *, renamed: bool) -> str:
 
 
 def _fill_atomically(target: Path, fill: Callable[[Path], None]) -> None:
-    spare = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         if target.exists():
             raise StateError("is there already", where=str(target), hint="name another folder")
-        create_folder(spare)
-        fill(spare)
-        os.rename(spare, target)
+        create_folder(temporary)
+        fill(temporary)
+        os.rename(temporary, target)
         sync_folder(target.parent)
     except OSError as error:
         raise state_error(target, error) from error
     finally:
-        shutil.rmtree(spare, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -36,10 +36,10 @@ class SplitLog:
         stored = self._stored(batch, start, end)
         if stored is not None:
             return stored
-        made = source.splits(source_offset(start), source_offset(end), parallelism)
-        if not made:  # no tasks, so a replay cannot differ
+        planned = source.splits(source_offset(start), source_offset(end), parallelism)
+        if not planned:  # no tasks, so a replay cannot differ
             return ()
-        parts = [[split.index, split.payload] for split in made]
+        parts = [[split.index, split.payload] for split in planned]
         moment_ms = int(self._clock() * 1000)
         text = json.dumps({"start": start, "end": end, "splits": parts, "moment_ms": moment_ms})
         self._store.write(_name(batch), text.encode("utf-8"))

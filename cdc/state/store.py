@@ -54,8 +54,8 @@ class Store(ABC):
         """The names of the documents, without those in folders below, sorted."""
 
     @abstractmethod
-    def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
-        """A log of JSON objects; see `AppendLog` for `what` and `header`."""
+    def log(self, name: str, kind: str, header: Mapping[str, Any] | None = None) -> AppendLog:
+        """A log of JSON objects; see `AppendLog` for `kind` and `header`."""
 
     @abstractmethod
     def bulk(self, folder: str) -> Path:
@@ -160,9 +160,9 @@ class LocalStore(Store):
         except OSError as error:
             raise state_error(self.root, error, "read") from error
 
-    def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
+    def log(self, name: str, kind: str, header: Mapping[str, Any] | None = None) -> AppendLog:
         """A log in a file of the folder."""
-        return AppendLog(self.root / name, what, header)
+        return AppendLog(self.root / name, kind, header)
 
     def bulk(self, folder: str) -> Path:
         """A subfolder."""

@@ -171,10 +171,10 @@ def _behavior(status: StatusDocument) -> float | None:
 def _snapshot_times(status: StatusDocument) -> tuple[float | None, float | None]:
     """Return when the first copy of this run began and the last one ended; None before, and for earlier copies."""
     copies = [table.copy for table in status.tables if table.copy is not None]
-    begun = [copy.started_s for copy in copies if copy.started_s]
+    started = [copy.started_s for copy in copies if copy.started_s]
     done = copies and all(copy.state == "done" for copy in copies)
     ended = max(copy.updated_s for copy in copies) if done else 0.0
-    return (min(begun) if begun else None), ended or None
+    return (min(started) if started else None), ended or None
 
 
 def _idle_s(status: StatusDocument) -> float | None:

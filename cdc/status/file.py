@@ -28,11 +28,11 @@ LIVING = ("starting", "running", "stopping")
 def write_status(root: Path, status: StatusDocument) -> None:
     """Replace the document. Driver, at most once per second. Raises StateError."""
     path = root / FILE_NAME
-    spare = path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
     try:
-        with open(spare, "wb", opener=private) as file:
+        with open(temporary, "wb", opener=private) as file:
             file.write(to_json(status))
-        os.replace(spare, path)
+        os.replace(temporary, path)
     except OSError as error:
         raise state_error(path, error) from error
 

@@ -65,12 +65,12 @@ class HistoryFile:
             raise state_error(self._path, error) from error
 
     def _shorten(self) -> None:
-        kept = deque(_lines(self._path), self._most)
-        spare = self._path.with_name(f".{FILE_NAME}.tmp")
-        with open(spare, "w", encoding="utf-8", opener=private) as file:
-            file.writelines(kept)
-        os.replace(spare, self._path)
-        self._lines = len(kept)
+        retained = deque(_lines(self._path), self._most)
+        temporary = self._path.with_name(f".{FILE_NAME}.tmp")
+        with open(temporary, "w", encoding="utf-8", opener=private) as file:
+            file.writelines(retained)
+        os.replace(temporary, self._path)
+        self._lines = len(retained)
 
 
 def read_history(root: Path, since_s: float) -> Sequence[Point]:

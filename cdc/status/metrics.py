@@ -97,10 +97,10 @@ def _metric(family: Family) -> GaugeMetricFamily | CounterMetricFamily:
 def metrics_text(documents: Callable[[], Iterable[LiveStatus]], most_tables: int = MOST_TABLES) -> Callable[[], bytes]:
     """Return a function that returns the current metrics in Prometheus's text format."""
     collected = Collected(documents, most_tables)
-    exposition, turn = Exposition(ALL, collected.samples), threading.Lock()
+    exposition, lock = Exposition(ALL, collected.samples), threading.Lock()
 
     def text() -> bytes:
-        with turn:
+        with lock:
             return exposition.text(collected.documents())
 
     return text
@@ -186,7 +186,7 @@ class Exposition:
         lines = []
         for values, value in self._samples(family, seen):
             texts = (seen.status.name, *values)
-            pairs = ",".join(f'{labels[place]}="{_escaped(texts[place])}"' for place in order)
+            pairs = ",".join(f'{labels[series]}="{_escaped(texts[series])}"' for series in order)
             lines.append(f"{name}{{{pairs}}} {floatToGoString(value)}\n")  # type: ignore[no-untyped-call]
         return "".join(lines)
 

@@ -127,12 +127,12 @@ class Watched:
             self._dead = 0
 
     def _lag(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
-        late = now.lag_s is not None and now.lag_s > self._limit_s
-        if late and self._late and self._claim_send("lag", at_s, self._repeat_s):
+        lagging = now.lag_s is not None and now.lag_s > self._limit_s
+        if lagging and self._late and self._claim_send("lag", at_s, self._repeat_s):
             yield "lag", f"is {now.lag_s:,.0f} s behind, more than {self._limit_s:,.0f} s"
-        if now.lag_s is not None and not late and self._sent_s.pop("lag", None) is not None:
+        if now.lag_s is not None and not lagging and self._sent_s.pop("lag", None) is not None:
             yield "recovered", f"is {now.lag_s:,.0f} s behind, no more than {self._limit_s:,.0f} s"
-        self._late = late
+        self._late = lagging
 
 
 def _described(error: Error | None) -> str:

@@ -111,10 +111,10 @@ class Notifier:
         """Send with a few retries; return the error, empty for none."""
         body = json.dumps(body_for(webhook, notification)).encode()
         for pause_s in (*self._pauses_s, None):
-            wrong, later = _try_post(webhook, body)
-            if not wrong or not later or pause_s is None or self._ending.wait(pause_s):
+            problem, later = _try_post(webhook, body)
+            if not problem or not later or pause_s is None or self._ending.wait(pause_s):
                 break
-        return wrong
+        return problem
 
 
 class _ReceiverThread:
@@ -143,8 +143,8 @@ class _ReceiverThread:
 
     def _work(self) -> None:
         while (notification := self._waiting.get()) is not None:
-            if wrong := self._send(notification):
-                self._warn(f"a notification could not be sent: {wrong}: {notification.text}")
+            if problem := self._send(notification):
+                self._warn(f"a notification could not be sent: {problem}: {notification.text}")
 
 
 def body_for(webhook: str, notification: Notification) -> dict[str, Any]:
@@ -195,18 +195,18 @@ def run_command(command: str, notification: Notification, longest_s: float = COM
     """
     fields = notification.to_json()
     about = {f"CDC_NOTIFY_{name.upper()}": str(fields[name]) for name in ("event", "pipeline", "text", "time")}
-    words = shlex.split(command)
+    arguments = shlex.split(command)
     try:
         with subprocess.Popen(
-            words, env={**os.environ, **about}, start_new_session=True,
+            arguments, env={**os.environ, **about}, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         ) as process:  # fmt: skip
             try:
                 _, errors = process.communicate(json.dumps(fields).encode(), longest_s)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                return f"{words[0]} took longer than {longest_s:g} s"
+                return f"{arguments[0]} took longer than {longest_s:g} s"
     except OSError as error:
-        return f"{words[0]}: {type(error).__name__}: {error.strerror}"
+        return f"{arguments[0]}: {type(error).__name__}: {error.strerror}"
     last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-    return f"{words[0]} ended with {process.returncode}: {' '.join(last)[:200]}" if process.returncode else ""
+    return f"{arguments[0]} ended with {process.returncode}: {' '.join(last)[:200]}" if process.returncode else ""

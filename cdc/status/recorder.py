@@ -201,7 +201,10 @@ class Recorder:
             if outcome:
                 _, change, table = reason.split(" ", 2)
                 self._events.append(SchemaEvent(at_s, report.batch, table, change, outcome))
-                held, refused = held + number * (outcome == "held-back"), refused + number * (outcome == "refused")
+                held, refused = (
+                    held + number * (outcome == "held-back"),
+                    refused + number * (outcome == "refused"),
+                )
         self._status = replace(
             self._status,
             schema=SchemaTotals(

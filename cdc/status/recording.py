@@ -40,15 +40,15 @@ def first_status(
 ) -> StatusDocument:
     """Return the initial document of a run, with rings and restarts of the last run. Driver."""
     before, now_s = last_status(root), round(time.time(), 3)
-    begun = StatusDocument(
+    started = StatusDocument(
         pipeline, name, source, sink, "starting", os.getpid(), socket.gethostname(), now_s, now_s,
         bounded=bounded, file=file, schema=SchemaTotals(behavior), runs=1,
     )  # fmt: skip
     if before is None or before.pipeline != pipeline:
-        return begun
+        return started
     crashed = before.state in LIVING or before.state == "failed"
     return replace(
-        begun, runs=before.runs + 1, restarts=before.restarts + crashed, position=before.position,
+        started, runs=before.runs + 1, restarts=before.restarts + crashed, position=before.position,
         batches=before.batches, points=before.points, schema_changes=before.schema_changes, errors=before.errors,
         notices=before.notices,
     )  # fmt: skip

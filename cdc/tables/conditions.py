@@ -18,8 +18,8 @@ Condition = Callable[[Step], bool]
 
 def holds(step: Step, name: str) -> bool:
     """Whether a condition holds; with the prefix `not `, whether it does not. May raise ChangeRefused."""
-    bare = name.removeprefix("not ")
-    return _HOLDS[bare](step) == (bare == name)
+    positive = name.removeprefix("not ")
+    return _HOLDS[positive](step) == (positive == name)
 
 
 def _all_re_snapshotted(step: Step) -> bool:
@@ -91,10 +91,10 @@ def _allowed(step: Step) -> bool:
 
 
 def _lacks(step: Step) -> bool:
-    there, schema = step.sink_schema, step.source_schema
-    if there is None or schema is None or not step.policy.adds_columns:
+    sink, schema = step.sink_schema, step.source_schema
+    if sink is None or schema is None or not step.policy.adds_columns:
         return False
-    return bool(missing_columns(there, schema))
+    return bool(missing_columns(sink, schema))
 
 
 def _keyed(step: Step) -> bool:

@@ -69,11 +69,11 @@ class TableLog:
         before = self._log.items(0, entries)
         if before and before[-1]["batch"] >= batch:
             raise self._damaged_error(f"entry {entries - 1} is of batch {before[-1]['batch']}, which is not decided")
-        rest = self._log.items(entries)
-        if not before and rest and rest[0]["batch"] < batch:
+        undecided = self._log.items(entries)
+        if not before and undecided and undecided[0]["batch"] < batch:
             hint = "restore the state directory as a whole, or start over with another --state-dir"
             raise StateError(f"there is no decision on batch {batch - 1}", where=self._where, hint=hint)
-        tries = next((index for index, entry in enumerate(rest) if entry["batch"] != batch), len(rest))
+        tries = next((index for index, entry in enumerate(undecided) if entry["batch"] != batch), len(undecided))
         self._log.truncate(entries + tries)
         self._forget()
 
@@ -99,17 +99,17 @@ class TableLog:
             found.append(self._read_as(try_of, entry))
         return found[::-1]
 
-    def write(self, batch: int, after: TableViews, wanted: Try | None = None) -> int:
-        """Write the tables after a batch and its operations (`wanted`); return the number of entries.
+    def write(self, batch: int, after: TableViews, attempt: Try | None = None) -> int:
+        """Write the tables after a batch and its operations (`attempt`); return the number of entries.
 
         Driver, before the operations are applied and before the batch's tasks. Repeatable: the last entry of a batch is
         valid.
         """
         entry: dict[str, Any] = {"batch": batch, **delta(self.at(batch - 1), after)}
-        if wanted is not None and wanted.operations:
-            operations = [[name, table_to_json(table)] for name, table in wanted.operations]
-            entry |= {"operations": operations, "digest": wanted.digest}
-            renames = [[table_to_json(table) for table in pair] for pair in wanted.renames]
+        if attempt is not None and attempt.operations:
+            operations = [[name, table_to_json(table)] for name, table in attempt.operations]
+            entry |= {"operations": operations, "digest": attempt.digest}
+            renames = [[table_to_json(table) for table in pair] for pair in attempt.renames]
             entry |= {"renames": renames} if renames else {}
         last = self._log.items()[-1:]
         if last and self._number(last[0]) == batch:

@@ -132,16 +132,16 @@ class Machine:
 
     def _handle_source_event(self, event: Any) -> None:
         source, before = event.table, self.tables.sources.get(event.table)
-        behind = {} if before is None else {source: before}
-        advance_schemas(behind, event)
+        outdated = {} if before is None else {source: before}
+        advance_schemas(outdated, event)
         if isinstance(event, on.TableCreated):
             for _, table in self.tables.pairs_of(source):
                 self.tables.merge(table, source)
-        schema = before if isinstance(event, on.CaptureEnded) else behind.get(source)
+        schema = before if isinstance(event, on.CaptureEnded) else outdated.get(source)
         for target in self.tables.now.route.targets(source):
             self._step(event, target, schema)
         self.tables.sources.pop(source, None)
-        self.tables.sources |= behind
+        self.tables.sources |= outdated
 
     def _rename(self, event: on.TableRenamed) -> None:
         route, schema = self.tables.now.route, self.tables.sources.get(event.table)

@@ -47,8 +47,8 @@ def _widen(step: Step) -> None:
         _check_policy(step)
         if step.is_comment:
             return
-        if words := step.unmerged_part:
-            step.sinks.add_notice(step.table, words)
+        if reason := step.unmerged_part:
+            step.sinks.add_notice(step.table, reason)
         added = step.change.column.name if isinstance(step.change, AddColumn) else ""
     if not isinstance(step.event, on.RouteAdded):
         _check_key(step)
@@ -160,11 +160,11 @@ def _refusal(step: Step) -> ChangeRefused:
             return ChangeRefused(reason, where=str(step.table))
         case _:
             others = ", ".join(map(str, step.not_snapshotted)) or "all that go to it"
-            ways = f"take {others} in again, all are copied then; or leave" if step.policy.mirrors else "leave"
+            remedy = f"take {others} in again, all are copied then; or leave" if step.policy.mirrors else "leave"
             return ChangeRefused(
                 f"{step.source} is to be re-snapshotted, and its rows cannot be told from those of other tables",
                 where=str(step.table),
-                hint=f"several tables without a key go there: {ways} this one out (tables.exclude), its rows stay",
+                hint=f"several tables without a key go there: {remedy} this one out (tables.exclude), its rows stay",
             )
 
 

@@ -27,8 +27,8 @@ def check_orders(tables: Tables, batch: int, source: Source) -> None:
     """Raise ChangeRefused for an order of this batch that the source cannot execute."""
     new = {table for (table, _), pair in tables.pairs.items() if pair.since == batch}
     for table, order in open_orders(tables).items():
-        wanted = Snapshots.ALWAYS if order.limited else Snapshots.ON_REQUEST
-        able = source.snapshots(table) in (Snapshots.ALWAYS, wanted)
+        needed = Snapshots.ALWAYS if order.limited else Snapshots.ON_REQUEST
+        able = source.snapshots(table) in (Snapshots.ALWAYS, needed)
         if table in new and not able and source.captures(table):
             hint = "revert the edit, or start over with another --state-dir"
             raise ChangeRefused(f"{order.reason}, and its source does not re-snapshot it", where=str(table), hint=hint)

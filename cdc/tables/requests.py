@@ -59,12 +59,12 @@ class Mailbox:
 
     def add(self, table: TableId, kind: RequestKind) -> Request:
         """Add a request after all others. It is on disk when this returns."""
-        there = (int(name.partition("-")[0]) for name in self._names())
+        numbers = (int(name.partition("-")[0]) for name in self._names())
         now_ms = round(self._now_s() * 1000)  # not a counter from 1: a crash may bring removed files back
-        number = max(now_ms, *(1 + each for each in there), 0)
-        made = Request(f"{number}-{secrets.token_hex(6)}", table, kind)
-        self._store.write_json(made.id + _SUFFIX, {"table": table_to_json(table), "request": str(kind)})
-        return made
+        number = max(now_ms, *(1 + each for each in numbers), 0)
+        request = Request(f"{number}-{secrets.token_hex(6)}", table, kind)
+        self._store.write_json(request.id + _SUFFIX, {"table": table_to_json(table), "request": str(kind)})
+        return request
 
     def is_empty(self) -> bool:
         """Whether no request is pending. Cheap: called several times a second."""

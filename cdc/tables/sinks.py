@@ -187,10 +187,10 @@ class SinkMap:
                 self.add_notice(table, text, expected=schema)
             return
         self.check_key(table, schema, source, members)
-        alone = not self.state(table).merged
-        if alone and self._grows(existing, schema):
+        unmerged = not self.state(table).merged
+        if unmerged and self._grows(existing, schema):
             self.plan(replace(new, schema=self._widened(table, existing, schema)))
-        elif alone and merge_schemas(existing, schema) == existing:
+        elif unmerged and merge_schemas(existing, schema) == existing:
             self.plan(replace(new, schema=existing))
         else:
             self.widen(table, schema)
@@ -274,8 +274,8 @@ class SinkMap:
         match operation:
             case CreateShadow(schema=schema):
                 self._without_shadow_operations(table)
-                own = schema if schema != self.schemas[table] else None
-                self._states[table] = replace(state, shadowed=self.shadows, shadow=own)
+                changed = schema if schema != self.schemas[table] else None
+                self._states[table] = replace(state, shadowed=self.shadows, shadow=changed)
             case DropShadow():
                 self._without_shadow_operations(table)
                 self._states[table] = replace(state, shadowed=False, shadow=None)

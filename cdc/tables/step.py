@@ -138,13 +138,13 @@ class Step:
 
     def grows(self, operation: Callable[[Step], None]) -> bool:
         """Whether an operation changes the columns or the key of the sink table."""
-        before, kept = self.sink_schema, self.tables.sinks
-        self.tables.sinks = kept.scratch()
+        before, sinks = self.sink_schema, self.tables.sinks
+        self.tables.sinks = sinks.scratch()
         try:
             operation(self)
             after = self.sink_schema
         finally:
-            self.tables.sinks = kept
+            self.tables.sinks = sinks
         return before is None or after is None or self.sink.shadow is not None or _shape(before) != _shape(after)
 
     # words
@@ -201,8 +201,8 @@ class Step:
     @property
     def why_not_all(self) -> str:
         """The part of a notice that says why not all source tables are re-snapshotted."""
-        alone = self.not_snapshotted if self.policy.mirrors and self.tables.now.shadows else []
-        return f", as {alone[0]} cannot be copied with it" if alone else ""
+        unshadowed = self.not_snapshotted if self.policy.mirrors and self.tables.now.shadows else []
+        return f", as {unshadowed[0]} cannot be copied with it" if unshadowed else ""
 
     @property
     def stays(self) -> str:
@@ -219,7 +219,7 @@ class Step:
     @property
     def unmerged_part(self) -> str:
         """A description of the part of a change that a merged sink table does not apply; empty for none."""
-        whose, there = f"{self.change_text} of {self.source}", self.sink_schema
+        whose, sink = f"{self.change_text} of {self.source}", self.sink_schema
         match self.change:
             case RenameColumn(old_name=old_name, new_name=new_name) if old_name.casefold() != new_name.casefold():
                 kept = _kept(f"{old_name} and {new_name}")
@@ -227,7 +227,7 @@ class Step:
             case DropColumn(name=name):
                 return f"{whose}: {name} stays for other tables, {_kept(name)}"
             case AddColumn(column=column) if column.default is not None:
-                known = there is not None and find(there, column.name) is not None
+                known = sink is not None and find(sink, column.name) is not None
                 rows = (
                     f"its rows that are there keep what they have, not the default {column.default!r}"
                     if known

@@ -27,9 +27,9 @@ def differences(test: PipelineTest, result: CaseResult) -> list[str]:
     found = list(_error_differences(test, result))
     if test.output is not None:
         times = any(isinstance(line, dict) and "ts_ms" in line for line in test.output)
-        wanted = _canonical(test.output, test.case.sink_tables, times=times)
+        expected = _canonical(test.output, test.case.sink_tables, times=times)
         actual = _canonical(map(json.loads, result.output), test.case.sink_tables, times=times)
-        found += _diff(wanted, actual)
+        found += _diff(expected, actual)
     if test.schemas is not None:
         wanted_schemas = [f"{table}: {_schema(schema)}" for table, schema in sorted(test.schemas.items())]
         schemas = result.schemas
@@ -51,13 +51,13 @@ def _error_differences(test: PipelineTest, result: CaseResult) -> Iterator[str]:
         yield f"failed with {error['type']}: {error['where']}: {error['message']}"
         return
     for key in (key for key in ERROR_KEYS if key in test.error):
-        wanted, actual = test.error[key], error[key]
-        if not (actual == wanted if key == "type" else wanted in actual):
-            yield f"error.{key} should {'be' if key == 'type' else 'contain'} {wanted!r}, it is {actual!r}"
+        expected, actual = test.error[key], error[key]
+        if not (actual == expected if key == "type" else expected in actual):
+            yield f"error.{key} should {'be' if key == 'type' else 'contain'} {expected!r}, it is {actual!r}"
 
 
-def _diff(wanted: Sequence[str], actual: Sequence[str]) -> list[str]:
-    return list(difflib.unified_diff(wanted, actual, "expected", "actual", n=2, lineterm=""))
+def _diff(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
+    return list(difflib.unified_diff(expected, actual, "expected", "actual", n=2, lineterm=""))
 
 
 def _schema(value: Any) -> str:

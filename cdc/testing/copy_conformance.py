@@ -80,8 +80,8 @@ class CopyConformance:
             sink, 1, [CreateShadow(ORDERS)],
             _rows(schema, "3 new", streams=_LOG), _rows(schema, "1 new", streams=_ROWS),
         )  # fmt: skip
-        beside = sink.shadows
-        assert _ids_and_names(harness) == (["1 old", "2 stale", "3 new"] if beside else ["1 new"])
+        has_shadows = sink.shadows
+        assert _ids_and_names(harness) == (["1 old", "2 stale", "3 new"] if has_shadows else ["1 new"])
         _batch(harness.sink(), 2, [], _rows(schema, "3 new", streams=_ROWS))
         _batch(harness.sink(), 3, [SwapShadow(ORDERS)], _rows(schema, "4 new"))
         assert _ids_and_names(harness) == ["1 new", "3 new", "4 new"]
@@ -185,16 +185,16 @@ def in_place(sink: Sink, batch: int, changes: Sequence[SchemaChange]) -> bool:
 def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: ChangeBlock) -> None:
     """Run a batch as the engine does."""
     sink.apply(batch, changes_for(sink, changes))
-    wanted = (found for item in blocks for found in _blocks_for(sink, item))
-    sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), wanted))
+    routed = (found for item in blocks for found in _blocks_for(sink, item))
+    sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0, noting=[].append), routed))
 
 
 def _blocks_for(sink: Sink, block: ChangeBlock) -> Iterator[ChangeBlock]:
     """Yield the blocks for a table with its own sink table: rows of a re-snapshot go only to the shadow table."""
     shadowed = sink.shadows and block.streams != LOGGED
     state = TableState.SHADOW if shadowed else TableState.SNAPSHOT
-    places = tables_for(sink, block.table, state, block.streams, shadowed=shadowed)
-    return (replace(block, table=place) for place in places)
+    tables = tables_for(sink, block.table, state, block.streams, shadowed=shadowed)
+    return (replace(block, table=table) for table in tables)
 
 
 def _rows(schema: TableSchema, *rows: str, streams: frozenset[Stream] = LOGGED) -> ChangeBlock:

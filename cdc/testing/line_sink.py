@@ -79,33 +79,33 @@ class LineSink(Sink):
 
     def _coerced(self, block: ChangeBlock) -> ChangeBlock:
         """Convert the values of a block to the types of a table that existed before."""
-        there = self.tables.get(block.table)
-        if block.table not in self._before or there is None:
+        schema = self.tables.get(block.table)
+        if block.table not in self._before or schema is None:
             return block
-        columns = tuple(find(there, column.name) or column for column in block.schema.columns)
+        columns = tuple(find(schema, column.name) or column for column in block.schema.columns)
         return _COERCION(block, replace(block.schema, columns=columns), lambda reason, number: None)
 
 
 def _after(tables: Mapping[TableId, TableSchema], change: SchemaChange) -> dict[TableId, TableSchema]:
-    there = tables.get(change.table)
-    if isinstance(change, CreateTable) and there is not None:
-        return {**tables, change.table: _reconciled(change, there)}
+    schema = tables.get(change.table)
+    if isinstance(change, CreateTable) and schema is not None:
+        return {**tables, change.table: _reconciled(change, schema)}
     try:
         return apply_changes(tables, [change])
     except EngineError as error:
         raise ChangeRefused(error.message, where=error.where, hint="the table differs from the log") from error
 
 
-def _reconciled(change: CreateTable, there: TableSchema) -> TableSchema:
+def _reconciled(change: CreateTable, existing: TableSchema) -> TableSchema:
     """Add missing columns to an existing table, as in every SQL sink; its own columns stay."""
-    if there.primary_key != change.schema.primary_key:
-        reason = f"exists with the key ({', '.join(there.primary_key)}), it should be "
+    if existing.primary_key != change.schema.primary_key:
+        reason = f"exists with the key ({', '.join(existing.primary_key)}), it should be "
         hint = "drop the table, or route to another"
         raise ChangeRefused(f"{reason}({', '.join(change.schema.primary_key)})", where=str(change.table), hint=hint)
     for column in change.schema.columns:
-        found = find(there, column.name)
+        found = find(existing, column.name)
         if found is not None and common_type(found.type, column.type) != found.type:
             reason = f"column {found.name} is {found.type} there, which cannot hold {column.type}"
             raise ChangeRefused(reason, where=str(change.table), hint="widen it, or route to another table")
-    missing = tuple(column for column in change.schema.columns if find(there, column.name) is None)
-    return replace(there, columns=(*there.columns, *missing))
+    missing = tuple(column for column in change.schema.columns if find(existing, column.name) is None)
+    return replace(existing, columns=(*existing.columns, *missing))

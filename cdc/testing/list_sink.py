@@ -85,11 +85,11 @@ class ListSink(Sink):
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Store the images of each table under a name."""
-        kept: dict[TableId, list[tuple[str, Row]]] = {}
+        prepared_rows: dict[TableId, list[tuple[str, Row]]] = {}
         for item in blocks:
             self._check(item.table, item.schema)
-            kept.setdefault(item.table, []).extend(images([item]))
-        return [self._keep(task, table, changes) for table, changes in kept.items()]
+            prepared_rows.setdefault(item.table, []).extend(images([item]))
+        return [self._keep(task, table, changes) for table, changes in prepared_rows.items()]
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Apply every image in order; a batch up to the last one is already applied."""

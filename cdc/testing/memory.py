@@ -46,8 +46,8 @@ def run_in_memory(
     Raises CdcError, after committing what was decided.
     """
     at = source.initial_offset() if start is None else start
-    with TemporaryDirectory(prefix="cdc-run-") if state is None else nullcontext(state) as place:
-        root = place if isinstance(place, StateDir) else Path(place)
+    with TemporaryDirectory(prefix="cdc-run-") if state is None else nullcontext(state) as folder:
+        root = folder if isinstance(folder, StateDir) else Path(folder)
         pipeline = LocalPipeline(
             source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), middle or Middle(rules=rules),
             now,

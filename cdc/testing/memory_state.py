@@ -49,13 +49,13 @@ class MemoryStore(Store):
 
     def names(self) -> list[str]:
         """Return the documents of this part, without those in parts below."""
-        there = list(self._documents)  # atomically: commits write in another thread
-        names = (name.removeprefix(self.folder) for name in there if name.startswith(self.folder))
+        documents = list(self._documents)  # atomically: commits write in another thread
+        names = (name.removeprefix(self.folder) for name in documents if name.startswith(self.folder))
         return sorted(name for name in names if "/" not in name)
 
-    def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
+    def log(self, name: str, kind: str, header: Mapping[str, Any] | None = None) -> AppendLog:
         """Return a log; the same one for the same name."""
-        return self._logs.setdefault(self.folder + name, MemoryLog(_NOWHERE / self.folder / name, what, header))
+        return self._logs.setdefault(self.folder + name, MemoryLog(_NOWHERE / self.folder / name, kind, header))
 
     def bulk(self, folder: str) -> Path:
         """Raise StateError: there is no bulk storage."""
@@ -74,10 +74,10 @@ class MemoryLog(AppendLog):
     def truncate(self, count: int) -> None:
         """Remove everything after the first `count` lines. Raises StateError when there are fewer."""
         with self._lock:
-            kept: Sequence[dict[str, Any]] = self.items(0, count)
+            retained: Sequence[dict[str, Any]] = self.items(0, count)
             if count < len(self._items):
                 self._start_over(self.generation + 1, 0)
-                self._items += kept
+                self._items += retained
 
     def _refresh(self) -> None:
         """Do nothing: everything is in memory."""

@@ -202,9 +202,9 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         tables = (ORDERS, TableId("shop", "invoices"))
         if not in_place(sink, 1, [change]):
             return
-        once = [harness.rows(table) for table in tables]
+        before = [harness.rows(table) for table in tables]
         harness.sink().apply(1, [change])
-        assert [harness.rows(table) for table in tables] == once
+        assert [harness.rows(table) for table in tables] == before
 
     def test_a_new_key(self, harness: SinkHarness) -> None:
         """From here on it identifies rows, and a column that is no longer in the key may be NULL."""
@@ -312,9 +312,9 @@ def assert_read_back(sink: Sink, written: ChangeBlock) -> None:
     stored: StoredTable = found
     expected = stored.as_stored(written.rows)
     keys = expected.select(["id"]).slice(1)
-    for chosen, wanted in ((None, expected), (keys, expected.slice(1))):
+    for chosen, expected_rows in ((None, expected), (keys, expected.slice(1))):
         batches = list(stored.rows(chosen))
         assert {batch.schema for batch in batches} == {expected.schema}
         read = [row for batch in batches for row in batch.to_pylist()]
-        assert sorted(read, key=lambda row: row["id"]) == wanted.to_pylist()
+        assert sorted(read, key=lambda row: row["id"]) == expected_rows.to_pylist()
     assert sink.read_back(TableId("shop", "absent"), written.schema) is None

@@ -149,14 +149,14 @@ class SourceConformance:
         harness.create()
         for number in range(5):
             harness.insert((2 * number, "x"), (2 * number + 1, "y"))
-        places = [
-            place
+        positions = [
+            position
             for batch in drain(harness.source())
             for block in batch.blocks
-            for place in zip(block.sequence.to_pylist(), block.row.to_pylist(), strict=True)
+            for position in zip(block.sequence.to_pylist(), block.row.to_pylist(), strict=True)
         ]
-        assert len(places) == 10
-        assert all(left < right for left, right in pairwise(places))
+        assert len(positions) == 10
+        assert all(left < right for left, right in pairwise(positions))
 
     def test_tables_are_known_before_the_first_row(self, harness: SourceHarness) -> None:
         """`cdc plan` needs them."""

@@ -153,8 +153,8 @@ class _Suite:
                 key = problem.path.partition("[")[0].partition(".")[0]
                 self._wrong((*path, key) if key else path, problem.message, problem.hint)
             return None
-        places = (tree.mark_of(self._root, (*path, "input", index)) for index in range(len(case.input)))
-        lines = zip(places, case.input, strict=True)
+        marks = (tree.mark_of(self._root, (*path, "input", index)) for index in range(len(case.input)))
+        lines = zip(marks, case.input, strict=True)
         return replace(case, input=tuple((f"{self._file}:{mark.line}", line) for mark, (_, line) in lines))
 
     def _error(self, error: Any, path: tree.Path) -> Mapping[str, str] | None:

@@ -74,9 +74,9 @@ class Scope:
     def unknown(self, name: Name) -> Mistake:
         """Return the mistake of an unknown name."""
         known = [*self.aliases, *self.schema.names, *METADATA, *self.metadata]
-        near = difflib.get_close_matches(name.name.casefold(), [each.casefold() for each in known], n=1, cutoff=0.6)
-        if near:
-            hint = f"did you mean {next(each for each in known if each.casefold() == near[0])}?"
+        similar = difflib.get_close_matches(name.name.casefold(), [each.casefold() for each in known], n=1, cutoff=0.6)
+        if similar:
+            hint = f"did you mean {next(each for each in known if each.casefold() == similar[0])}?"
         elif name.name in SOURCE_METADATA:
             hint = f"add it to metadata.list of the source: metadata.list: {name.name}"
         else:

@@ -26,7 +26,7 @@ Kinds = npt.NDArray[np.uint8]
 _NONE = np.zeros(0, np.int64)
 
 
-def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> Kinds:
+def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], passed: npt.NDArray[np.bool_]) -> Kinds:
     """Return the row kinds after a filter: an update of which only one image passes becomes a delete or an insert.
 
     Args:
@@ -38,9 +38,9 @@ def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], kept: npt.NDArray[np.b
     """
     result = kinds.copy()
     first = first_images(kinds, sequence)
-    left = np.flatnonzero(first & kept[:-1] & ~kept[1:])
-    entered = np.flatnonzero(first & ~kept[:-1] & kept[1:]) + 1
-    result[left] = RowKind.DELETE
+    dropped = np.flatnonzero(first & passed[:-1] & ~passed[1:])
+    entered = np.flatnonzero(first & ~passed[:-1] & passed[1:]) + 1
+    result[dropped] = RowKind.DELETE
     result[entered] = RowKind.INSERT
     return result
 
@@ -51,18 +51,18 @@ def soft_deleted(kinds: Kinds) -> Kinds:
 
 
 def passed_kinds(
-    block: ChangeBlock, rows: npt.NDArray[np.int64] | None, gone: npt.NDArray[np.int64], *, soft_delete: bool
+    block: ChangeBlock, rows: npt.NDArray[np.int64] | None, dropped: npt.NDArray[np.int64], *, soft_delete: bool
 ) -> pa.Array:
-    """Return the kinds of the rows that pass, in order; `rows` is None when all do, `gone` become deletes."""
+    """Return the kinds of the rows that pass, in order; `rows` is None when all do, `dropped` become deletes."""
     kinds = block.kinds.to_numpy()
     if rows is None and not soft_delete:
         return block.kinds
     if rows is not None:
         kinds = kinds.copy()
-        kinds[gone] = RowKind.DELETE
-        kept = np.zeros(len(block), dtype=np.bool_)
-        kept[rows] = True
-        kinds = judged(kinds, block.sequence.to_numpy(), kept)[rows]
+        kinds[dropped] = RowKind.DELETE
+        passed = np.zeros(len(block), dtype=np.bool_)
+        passed[rows] = True
+        kinds = judged(kinds, block.sequence.to_numpy(), passed)[rows]
     return pa.array(soft_deleted(kinds) if soft_delete else kinds, pa.uint8())
 
 
@@ -95,12 +95,12 @@ class CompiledRule(Computation):
         says `fail`.
         """
         if len(block) == 0 or (self.statement is None and not self.rule.soft_delete and self._same_columns):
-            made = self._build_block(block, now, None, [], _NONE)
+            result = self._build_block(block, now, None, [], _NONE)
         else:
-            made = self._build_block(block, now, *self._evaluate(block, now, counts))
+            result = self._build_block(block, now, *self._evaluate(block, now, counts))
         if not block.whole:
-            check_keys(self, made)
-        return made
+            check_keys(self, result)
+        return result
 
     def close(self) -> None:
         """Release its statement; the rule must not be used afterwards."""
@@ -121,7 +121,7 @@ class CompiledRule(Computation):
         become deletes."""
         if self.statement is None:
             return None, [], _NONE
-        kept: np.ndarray | None = None
+        passed: np.ndarray | None = None
         try:
             batch = inputs.engine_batch(block, self._names, self._input, now, namespaces=self.rule.namespaces)
             table = self.run(batch)
@@ -131,32 +131,32 @@ class CompiledRule(Computation):
             ) from error
         except ExpressionFailed as error:
             if self.rule.on_error == "dead-letter":
-                table, kept = without_failing(self, block, batch, error, counts)
+                table, passed = without_failing(self, block, batch, error, counts)
             else:
                 table = tolerant(self, block, batch, error, counts)
         arrays = [table.column(number).combine_chunks() for number in range(table.num_columns)]
         if self.filter is not None:
-            kept, arrays = arrays[0].to_numpy(zero_copy_only=False), arrays[1:]
-        if kept is None or len(kept) == len(block):
+            passed, arrays = arrays[0].to_numpy(zero_copy_only=False), arrays[1:]
+        if passed is None or len(passed) == len(block):
             return None, arrays, _NONE
-        return (kept, arrays, _NONE) if block.whole else self._with_unjudged(block, batch, kept, arrays)
+        return (passed, arrays, _NONE) if block.whole else self._with_unjudged(block, batch, passed, arrays)
 
     def _with_unjudged(
-        self, block: ChangeBlock, batch: pa.RecordBatch, kept: np.ndarray, arrays: list[pa.Array]
+        self, block: ChangeBlock, batch: pa.RecordBatch, passed: np.ndarray, arrays: list[pa.Array]
     ) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
-        old, gone = unjudged(self, block, kept)
-        more = np.concatenate([old, gone])
+        old, dropped = unjudged(self, block, passed)
+        more = np.concatenate([old, dropped])
         if not len(more):
-            return kept, arrays, _NONE
+            return passed, arrays, _NONE
         others = computed_for(self, batch, more, self.schema.primary_key)
-        rows = np.concatenate([kept, more])
+        rows = np.concatenate([passed, more])
         order = np.argsort(rows)
-        both = [pa.concat_arrays([first, rest.cast(first.type)]) for first, rest in zip(arrays, others, strict=True)]
-        return rows[order], [column.take(pa.array(order)) for column in both], gone
+        both = [pa.concat_arrays([first, other.cast(first.type)]) for first, other in zip(arrays, others, strict=True)]
+        return rows[order], [column.take(pa.array(order)) for column in both], dropped
 
     def _build_block(
         self, block: ChangeBlock, now: datetime.datetime, rows: np.ndarray | None, computed: list[pa.Array],
-        gone: np.ndarray,
+        dropped: np.ndarray,
     ) -> ChangeBlock:  # fmt: skip
         indices = None if rows is None else pa.array(rows, pa.int32())
 
@@ -164,21 +164,21 @@ class CompiledRule(Computation):
             return array if indices is None else array.take(indices)
 
         known = {column.name: number for number, column in enumerate(self.source.columns)}
-        made: list[pa.Array] = []
+        arrays: list[pa.Array] = []
         waiting = iter(computed)
         for output in self.outputs:
             if output.passes:
                 name = output.node.value
                 clear = block.rows.column(known[name]) if name in known else self._hidden(block, name, now)
-                made.append(passed(clear))
+                arrays.append(passed(clear))
             else:
                 empty = pa.array([], arrow_type(output.column.type))
-                made.append(_column(next(waiting), output.column.type) if computed else empty)
+                arrays.append(_column(next(waiting), output.column.type) if computed else empty)
         return replace(
             block,
             schema=self.schema,
-            rows=pa.RecordBatch.from_arrays(made, schema=arrow_schema(self.schema)),
-            kinds=passed_kinds(block, rows, gone, soft_delete=self.rule.soft_delete),
+            rows=pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.schema)),
+            kinds=passed_kinds(block, rows, dropped, soft_delete=self.rule.soft_delete),
             sequence=passed(block.sequence),
             row=passed(block.row),
             timestamps_ms=passed(block.timestamps_ms),
@@ -187,9 +187,9 @@ class CompiledRule(Computation):
 
 def _column(array: pa.Array, kind: DataType) -> pa.Array:
     """Convert a computed column to the Arrow type of blocks."""
-    wanted = arrow_type(kind)
-    if array.type == wanted:
+    target = arrow_type(kind)
+    if array.type == target:
         return array
     if kind.kind is Kind.TIME:
-        return array.view(wanted)
-    return array.cast(wanted)
+        return array.view(target)
+    return array.cast(target)

@@ -30,11 +30,11 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
     detects.
     """
     checked = typing_of(rule, schema)
-    made, result, wanted = checked.outputs, checked.schema, checked.condition
-    computed = [output for output in made if not output.passes]
+    outputs, result, condition = checked.outputs, checked.schema, checked.condition
+    computed = [output for output in outputs if not output.passes]
     used = dict.fromkeys(
         name
-        for node in [*(output.node for output in computed), *([wanted] if wanted else [])]
+        for node in [*(output.node for output in computed), *([condition] if condition else [])]
         for name in columns(node)
     )
     names = (*(name for name in used if name != "__row"), "__row")
@@ -44,11 +44,11 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
         Expression(output.column.name, output.sql, _sql(rule, output, translator), _secret(rule, output.node))
         for output in computed
     )
-    whole = _array_calls(rule, computed, translator, names)
-    condition_ = None if wanted is None else _condition(rule, wanted, translator)
+    array_calls = _array_calls(rule, computed, translator, names)
+    condition_ = None if condition is None else _condition(rule, condition, translator)
     statement = None
     if expressions or condition_ is not None:
-        select = [*(['"__row"'] if condition_ is not None else []), *selected(expressions, whole)]
+        select = [*(['"__row"'] if condition_ is not None else []), *selected(expressions, array_calls)]
         try:
             statement = engine.shared(select or ["NULL"], condition_.sql if condition_ is not None else None, arrow)
             if prove:
@@ -59,7 +59,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
             raise
     partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
     return CompiledRule(
-        rule, made, wanted, engine, expressions, condition_, statement, whole, schema, result, partition,
+        rule, outputs, condition, engine, expressions, condition_, statement, array_calls, schema, result, partition,
         rule.table_options, names, arrow,
     )  # fmt: skip
 
@@ -77,13 +77,13 @@ def _array_calls(
     """Return the computed columns that are calls of array functions with columns in their arguments, by number."""
     found = {}
     for number, output in enumerate(computed):
-        own = rule.own.get(output.node.op.removeprefix("own ")) if output.node.op.startswith("own ") else None
-        if own is not None and own.whole is not None and columns(output.node):
+        function = rule.own.get(output.node.op.removeprefix("own ")) if output.node.op.startswith("own ") else None
+        if function is not None and function.whole is not None and columns(output.node):
             empty = pa.array([], arrow_of(output.node.type))
             arguments = tuple(
                 names.index(arg.value) if arg.op == "column" else translator.sql(arg) for arg in output.node.args
             )
-            found[number] = BlockCall(own.whole, arguments, empty)
+            found[number] = BlockCall(function.whole, arguments, empty)
     return found
 
 

@@ -61,8 +61,8 @@ class BlockCall:
 
         Raises ValueError.
         """
-        given = [read(each) if isinstance(each, int) else next(columns) for each in self.arguments]
-        return self.call(*given) if len(given[0]) else self.empty
+        arguments = [read(each) if isinstance(each, int) else next(columns) for each in self.arguments]
+        return self.call(*arguments) if len(arguments[0]) else self.empty
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def convertible(source: SqlType, to: SqlType) -> bool:
 
 def cast_sql(sql: str, source: SqlType, to: SqlType, *, safe: bool) -> str:
     """Return the SQL of a conversion; the types have to be `convertible`."""
-    word = "TRY_CAST" if safe else "CAST"
+    cast = "TRY_CAST" if safe else "CAST"
     if isinstance(source, NullType):
         return f"CAST({sql} AS {engine_type(to)})"
     if isinstance(source, Array | Map | RowType) or kind_of(source) is Kind.VECTOR:
@@ -117,8 +117,8 @@ def cast_sql(sql: str, source: SqlType, to: SqlType, *, safe: bool) -> str:
         return cast_sql(f"({plain})", DataType(Kind.STRING), to, safe=safe)
     if is_text(to):
         return _truncate_sql(_to_text(sql, source, safe=safe), source, to)
-    made = _from_text(sql, to, safe=safe) if is_text(source) or is_wide(source) else _between(sql, source, to, word)
-    return _cut_bytes(made, source, to)
+    result = _from_text(sql, to, safe=safe) if is_text(source) or is_wide(source) else _between(sql, source, to, cast)
+    return _cut_bytes(result, source, to)
 
 
 def _cut_bytes(sql: str, source: DataType, to: DataType) -> str:
@@ -144,8 +144,8 @@ def _to_text(sql: str, source: DataType, *, safe: bool) -> str:
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
         digits = 6 if source.length is None else source.length
         wall = f"CAST({sql} AS TIMESTAMP)"
-        whole = f"strftime({wall}, '%Y-%m-%d %H:%M:%S')"
-        return f"({whole} || '.' || left(strftime({wall}, '%f'), {digits}))" if digits else whole
+        seconds = f"strftime({wall}, '%Y-%m-%d %H:%M:%S')"
+        return f"({seconds} || '.' || left(strftime({wall}, '%f'), {digits}))" if digits else seconds
     if kind is Kind.DECIMAL and source.length == source.scale:  # the engine writes .5
         text = f"CAST({sql} AS VARCHAR)"
         return f"(CASE WHEN {sql} < 0 THEN '-0' || substr({text}, 2) ELSE '0' || {text} END)"
@@ -159,9 +159,9 @@ def _time_text(sql: str, digits: int) -> str:
     return f"(CASE WHEN {sql} < 0 THEN '-' ELSE '' END || {clock}{fraction})"
 
 
-def _guarded(sql: str, pattern: str, value: str, what: DataType, *, safe: bool) -> str:
+def _guarded(sql: str, pattern: str, value: str, kind: DataType, *, safe: bool) -> str:
     """Return the SQL of the value if the text matches the pattern, otherwise of NULL or a failure."""
-    otherwise = "NULL" if safe else failing(f"the text is not a value of type {what}")
+    otherwise = "NULL" if safe else failing(f"the text is not a value of type {kind}")
     return (
         f"(CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_full_match({sql}, {text_literal(pattern)}) THEN {value}"
         f" ELSE {otherwise} END)"
@@ -169,23 +169,23 @@ def _guarded(sql: str, pattern: str, value: str, what: DataType, *, safe: bool) 
 
 
 def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
-    word = "TRY_CAST" if safe else "CAST"
+    cast = "TRY_CAST" if safe else "CAST"
     name, kind = engine_type(to), to.kind
     if kind in INTEGERS:
-        return _guarded(sql, _WHOLE, f"{word}(trim({sql}) AS {name})", to, safe=safe)
+        return _guarded(sql, _WHOLE, f"{cast}(trim({sql}) AS {name})", to, safe=safe)
     if kind is Kind.DECIMAL:
-        return _guarded(sql, _NUMBER, _read_decimal(f"trim({sql})", to, word), to, safe=safe)
+        return _guarded(sql, _NUMBER, _read_decimal(f"trim({sql})", to, cast), to, safe=safe)
     if kind in REALS:
-        value = in_range(f"{word}(trim({sql}) AS {name})", to)
+        value = in_range(f"{cast}(trim({sql}) AS {name})", to)
         return _guarded(sql, _NUMBER, f"TRY({value})" if safe else value, to, safe=safe)
     if kind is Kind.BOOLEAN:
         return _boolean(sql, safe=safe)
     if kind is Kind.DATE:
-        return _guarded(sql, _MOMENT, f"CAST({word}(trim({sql}) AS TIMESTAMP) AS DATE)", to, safe=safe)
+        return _guarded(sql, _MOMENT, f"CAST({cast}(trim({sql}) AS TIMESTAMP) AS DATE)", to, safe=safe)
     if kind is Kind.TIMESTAMP:
-        return floor_fraction(_guarded(sql, _MOMENT, f"{word}(trim({sql}) AS TIMESTAMP)", to, safe=safe), to)
+        return floor_fraction(_guarded(sql, _MOMENT, f"{cast}(trim({sql}) AS TIMESTAMP)", to, safe=safe), to)
     if kind is Kind.TIMESTAMP_LTZ:
-        return floor_fraction(_guarded(sql, _ZONED, f"{word}(trim({sql}) AS TIMESTAMPTZ)", to, safe=safe), to)
+        return floor_fraction(_guarded(sql, _ZONED, f"{cast}(trim({sql}) AS TIMESTAMPTZ)", to, safe=safe), to)
     if kind is Kind.TIME:
         return _guarded(sql, _TIME.strip("^$"), _time_value(sql, to), to, safe=safe)
     if kind is Kind.JSON:
@@ -194,21 +194,21 @@ def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
     return f"encode({sql})"
 
 
-def _read_decimal(text: str, to: DataType, word: str) -> str:
+def _read_decimal(text: str, to: DataType, cast: str) -> str:
     """Return the SQL that parses a decimal: first with one more digit before the point, without which the engine
     refuses `5e-05`."""
     digits, scale = to.length or 10, to.scale or 0
     if digits > scale or digits == 38:
-        return f"{word}({text} AS {engine_type(to)})"
-    return f"{word}({word}({text} AS DECIMAL({digits + 1}, {scale})) AS {engine_type(to)})"
+        return f"{cast}({text} AS {engine_type(to)})"
+    return f"{cast}({cast}({text} AS DECIMAL({digits + 1}, {scale})) AS {engine_type(to)})"
 
 
 def _boolean(sql: str, *, safe: bool) -> str:
     otherwise = "NULL" if safe else failing("the text is neither true nor false")
-    word = f"lower(trim({sql}))"
+    text = f"lower(trim({sql}))"
     return (
-        f"(CASE WHEN {sql} IS NULL THEN NULL WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN TRUE"
-        f" WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN FALSE ELSE {otherwise} END)"
+        f"(CASE WHEN {sql} IS NULL THEN NULL WHEN {text} IN ('true', 't', 'yes', 'y', '1') THEN TRUE"
+        f" WHEN {text} IN ('false', 'f', 'no', 'n', '0') THEN FALSE ELSE {otherwise} END)"
     )
 
 
@@ -235,10 +235,10 @@ def floor_fraction(sql: str, to: DataType) -> str:
     return f"{maker}({micros} - ((({micros} % {step}) + {step}) % {step}))"
 
 
-def _between(sql: str, source: DataType, to: DataType, word: str) -> str:
+def _between(sql: str, source: DataType, to: DataType, cast: str) -> str:
     name = engine_type(to)
     if to.kind is Kind.JSON:
-        return _to_text(sql, source, safe=word == "TRY_CAST")
+        return _to_text(sql, source, safe=cast == "TRY_CAST")
     if to.kind is Kind.TIME:
         cut = 10 ** (6 - (to.length or 0))
         value = sql if source.kind is Kind.TIME else (
@@ -246,19 +246,21 @@ def _between(sql: str, source: DataType, to: DataType, word: str) -> str:
         )  # fmt: skip
         return value if cut == 1 else f"(({value} // {cut}) * {cut})"
     if to.kind in MOMENTS:
-        moved = sql if engine_type(source) == name else f"{word}({sql} AS {name})"
+        result = sql if engine_type(source) == name else f"{cast}({sql} AS {name})"
         finer = (6 if source.length is None else source.length) > (6 if to.length is None else to.length)
         return (
-            floor_fraction(moved, to) if to.kind is not Kind.DATE and source.kind is not Kind.DATE and finer else moved
+            floor_fraction(result, to)
+            if to.kind is not Kind.DATE and source.kind is not Kind.DATE and finer
+            else result
         )
     if to.kind is Kind.BOOLEAN:
         return sql if source.kind is Kind.BOOLEAN else f"({sql} <> 0)"
     if source.kind is Kind.BOOLEAN:
-        return f"{word}(CAST({sql} AS INTEGER) AS {name})"
+        return f"{cast}(CAST({sql} AS INTEGER) AS {name})"
     if is_integer(to) and not is_integer(source):
-        return f"{word}(trunc({sql}) AS {name})"
+        return f"{cast}(trunc({sql}) AS {name})"
     if to.kind is Kind.DECIMAL and source.kind in REALS:  # via text: the engine's own conversion adds digits
-        return _read_decimal(f"CAST(CAST({sql} AS DOUBLE) AS VARCHAR)", to, word)
+        return _read_decimal(f"CAST(CAST({sql} AS DOUBLE) AS VARCHAR)", to, cast)
     if is_exact(to) and engine_type(source) == name:
         return sql
-    return sql if engine_type(source) == name else f"{word}({sql} AS {name})"
+    return sql if engine_type(source) == name else f"{cast}({sql} AS {name})"

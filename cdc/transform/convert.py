@@ -157,26 +157,26 @@ class Converter:
     def _call(self, tree: exp.Expression, span: Span) -> Node:
         name = tree.this if isinstance(tree.this, str) else tree.this.name
         start = self.offset + tree.meta.get("start", tree.this.meta["start"] if not isinstance(tree.this, str) else 0)
-        place = Span(start, start + len(name))
+        name_span = Span(start, start + len(name))
         args = list(tree.expressions)
         upper = name.upper()
         arity = self.functions(upper)
         if arity is None:
-            near = difflib.get_close_matches(upper, sorted(self.known), n=1, cutoff=0.7)
-            hint = f"did you mean {near[0]}?" if near else "docs/functions.md lists all functions"
+            similar = difflib.get_close_matches(upper, sorted(self.known), n=1, cutoff=0.7)
+            hint = f"did you mean {similar[0]}?" if similar else "docs/functions.md lists all functions"
             hint = _FUNCTIONS_INSTEAD.get(upper, hint)
             if upper in FORMS:
                 hint = "it asks a model: add to pipeline.model `- name: ...` with `type: openai-compatible`"
             elif upper == NO_IMAGES:
                 hint = "no server with OpenAI's protocol makes embeddings of images; write a function in Python"
-            return self._refuse(place, f"there is no function {name}", hint)
+            return self._refuse(name_span, f"there is no function {name}", hint)
         if upper in NO_BRACKETS and len(args) == 1 and isinstance(args[0], exp.Literal):
             args = []
         if not arity.accepts(len(args)):
-            return self._refuse(place, f"{upper} takes {arity}, got {len(args)}", "see docs/functions.md")
+            return self._refuse(name_span, f"{upper} takes {arity}, got {len(args)}", "see docs/functions.md")
         converted = [self._unit(args[0]) if upper in _UNIT_FIRST and i == 0 else self._node(arg)
                      for i, arg in enumerate(args)]  # fmt: skip
-        return Call(upper, tuple(converted), Span(place.start, max(span.end, place.end)))
+        return Call(upper, tuple(converted), Span(name_span.start, max(span.end, name_span.end)))
 
     def _unit(self, tree: exp.Expression) -> Node:
         span = self._span(tree)
@@ -188,11 +188,11 @@ class Converter:
         return Literal(text, span)
 
     def _special(self, name: str, *args: exp.Expression | None, span: Span) -> Node:
-        given = [arg for arg in args if arg is not None]
+        arguments = [arg for arg in args if arg is not None]
         arity = self.functions(name)
-        if arity is not None and not arity.accepts(len(given)):
-            return self._refuse(span, f"{name} takes {arity}, got {len(given)}", "see docs/functions.md")
-        return Call(name, tuple(self._node(arg) for arg in given), span)
+        if arity is not None and not arity.accepts(len(arguments)):
+            return self._refuse(span, f"{name} takes {arity}, got {len(arguments)}", "see docs/functions.md")
+        return Call(name, tuple(self._node(arg) for arg in arguments), span)
 
     def _trim(self, tree: exp.Expression, span: Span) -> Node:
         side = str(tree.args.get("position") or "BOTH").upper()
@@ -253,8 +253,8 @@ class Converter:
         return self._special("[]", tree.this, tree.expressions[0], span=span)
 
     def _interval(self, tree: exp.Expression, span: Span) -> Node:
-        made = interval(tree, span)
-        return self._refuse(made.span, made.message, made.hint) if isinstance(made, Mistake) else made
+        value = interval(tree, span)
+        return self._refuse(value.span, value.message, value.hint) if isinstance(value, Mistake) else value
 
     def _negative(self, tree: exp.Expression, span: Span) -> Node:
         inner = self._node(tree.this)

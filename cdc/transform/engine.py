@@ -173,13 +173,13 @@ class PreparedStatement:
 def engine_message(error: Exception) -> str:
     """Return the engine's message without its prefixes and advice."""
     text = str(error).split("\n", 1)[0]
-    _, mark, own = text.partition("cdc: ")
+    _, mark, message = text.partition("cdc: ")
     if mark:
-        return own
+        return message
     for start in ("Python exception occurred while executing the UDF: ",):
         text = text.partition(start)[2] or text
-    kind, colon, rest = text.partition(" Error: ")
-    text = rest if colon and " " not in kind.replace(" ", "", 3) else text
+    kind, colon, detail = text.partition(" Error: ")
+    text = detail if colon and " " not in kind.replace(" ", "", 3) else text
     return (
         text.partition(" Use TRY(")[0].partition(". You might want to add")[0].partition(" in expression (")[0].strip()
     )

@@ -114,6 +114,6 @@ def explain(
     )
     where = f"{compiled.rule.name}: table {block.table}, {display_name}"
     at = block.position_text(block.sequence[row].as_py()) if row is not None else ""
-    place = f" of the row {key}" if key else f" of the row at {at}" if at else ""
+    location = f" of the row {key}" if key else f" of the row at {at}" if at else ""
     hint = "guard it with TRY_CAST or CASE, or set on-error: null or dead-letter for the rule"
-    return TransformError(f"`{text}`{place}: {reason}", where=where, hint=hint)
+    return TransformError(f"`{text}`{location}: {reason}", where=where, hint=hint)

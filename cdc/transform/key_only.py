@@ -34,7 +34,7 @@ def _old_images(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return np.asarray((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE))
 
 
-def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[Numbers, Numbers]:
+def unjudged(compiled: Computation, block: ChangeBlock, passed: Numbers) -> tuple[Numbers, Numbers]:
     """Return the rows that do not pass though they may be in the sink: images with the key only, and new rows without
     the old row."""
     none = np.zeros(0, np.int64)
@@ -44,11 +44,11 @@ def unjudged(compiled: Computation, block: ChangeBlock, kept: Numbers) -> tuple[
     if not key or not (compiled.rule.on_error == "dead-letter" or read & set(others)):
         return none, none
     kinds, sequence = block.kinds.to_numpy(), block.sequence.to_numpy()
-    held = np.ones(len(block), np.bool_)
-    held[kept] = False
-    new = held & (kinds == RowKind.UPDATE_AFTER)
+    undecided = np.ones(len(block), np.bool_)
+    undecided[passed] = False
+    new = undecided & (kinds == RowKind.UPDATE_AFTER)
     new[1:] &= ~first_images(kinds, sequence)
-    rows = np.flatnonzero(held & _old_images(kinds)) if "__data_event_type__" not in read else none
+    rows = np.flatnonzero(undecided & _old_images(kinds)) if "__data_event_type__" not in read else none
     for name in others:
         if len(rows) and not name.startswith(_ADDED):
             rows = rows[_without_value(block.rows.column(name).take(pa.array(rows)))]
@@ -72,18 +72,16 @@ def _without_value(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 def computed_for(compiled: Computation, batch: pa.RecordBatch, rows: Numbers, key: Sequence[str]) -> list[pa.Array]:
     """Compute the key columns of such rows, or all columns for a soft delete; the others and failed values are NULL."""
-    wanted = [
+    needed = [
         number not in compiled.whole and (compiled.rule.soft_delete or each.column in key)
         for number, each in enumerate(compiled.expressions)
     ]
-    if not any(wanted):
-        return [pa.nulls(len(rows))] * len(wanted)
-    select = [f"TRY({each.sql})" if asked else "NULL" for each, asked in zip(compiled.expressions, wanted, strict=True)]
+    if not any(needed):
+        return [pa.nulls(len(rows))] * len(needed)
+    select = [f"TRY({each.sql})" if use else "NULL" for each, use in zip(compiled.expressions, needed, strict=True)]
     with compiled.engine.prepare(select, None, batch.schema) as statement:
         found = statement.run(batch.take(pa.array(rows)))
-    return [
-        column.combine_chunks() if asked else pa.nulls(len(rows)) for column, asked in zip(found, wanted, strict=True)
-    ]
+    return [column.combine_chunks() if use else pa.nulls(len(rows)) for column, use in zip(found, needed, strict=True)]
 
 
 def check_keys(compiled: Computation, block: ChangeBlock) -> None:

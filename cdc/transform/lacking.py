@@ -36,9 +36,9 @@ def _similar(pattern: str, escape: str) -> str:
         raise ValueError(f"the pattern of SIMILAR TO {error}") from error
 
 
-def _find(what: bytes, data: bytes, start: int) -> int:
+def _find(needle: bytes, data: bytes, start: int) -> int:
     """Return the first position of bytes at or after `start`, counted from 1; 0 when they do not occur."""
-    return data.find(what, start - 1) + 1 if 1 <= start <= len(data) + 1 else 0
+    return data.find(needle, start - 1) + 1 if 1 <= start <= len(data) + 1 else 0
 
 
 class _Lacking(NamedTuple):
@@ -78,7 +78,7 @@ LACKING: dict[str, _Lacking] = {
 
 def similar_to_regex(pattern: str, escape: str | None) -> str:
     """Convert a SIMILAR TO pattern to a regular expression for whole texts. Raises ValueError with the reason."""
-    result, position, inside = "(?s:", 0, False
+    result, position, in_class = "(?s:", 0, False
     while position < len(pattern):
         char = pattern[position]
         if char == escape:
@@ -87,15 +87,15 @@ def similar_to_regex(pattern: str, escape: str | None) -> str:
             result += re.escape(pattern[position + 1])
             position += 2
             continue
-        if inside:
-            inside = char != "]"
+        if in_class:
+            in_class = char != "]"
             result += "\\\\" if char == "\\" else char
         elif char in "%_":
             result += ".*" if char == "%" else "."
         else:
-            inside = char == "["
+            in_class = char == "["
             result += char if char in _SPECIAL and char not in "^-" else re.escape(char)
         position += 1
-    if inside:
+    if in_class:
         raise ValueError("has a [ that is never closed")
     return result + ")"

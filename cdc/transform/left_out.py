@@ -38,12 +38,12 @@ def without_failing(
     if not failing:
         raise explain(compiled, block, None, "the rule", "", str(error)) from error
     found = counts if counts is not None else Counts()
-    for letter, column in _dead_letters(compiled, block, failing):
-        found.dead_letters.append(letter)
+    for dead_letter, column in _dead_letters(compiled, block, failing):
+        found.dead_letters.append(dead_letter)
         found.left_out[block.table, column] += 1
-    kept = np.setdiff1d(np.arange(batch.num_rows, dtype=np.int64), np.fromiter(failing, np.int64))
+    passed = np.setdiff1d(np.arange(batch.num_rows, dtype=np.int64), np.fromiter(failing, np.int64))
     try:
-        return compiled.run(batch.take(pa.array(kept))), kept
+        return compiled.run(batch.take(pa.array(passed))), passed
     except ExpressionFailed as again:
         raise explain(compiled, block, None, "the rule", "", str(again)) from again
 

@@ -76,16 +76,16 @@ class ModelClient:
         Raises InputRefused, ModelUnavailable once retries are exhausted, and TransformError for final errors.
         """
         body = {**self._model.embedding_body, "model": self._model.model, "input": list(texts)}
-        given = await self._post("/embeddings", body)
+        answer = await self._post("/embeddings", body)
         try:
-            found = sorted(given["data"], key=lambda each: each["index"])
-            made = [[float(number) for number in each["embedding"]] for each in found]
+            found = sorted(answer["data"], key=lambda each: each["index"])
+            vectors = [[float(number) for number in each["embedding"]] for each in found]
             indices = [each["index"] for each in found]
         except (LookupError, TypeError, ValueError) as error:
             raise self._strange("an embedding for each text") from error
         if indices != list(range(len(texts))):
             raise self._strange("an embedding for each text")
-        return made
+        return vectors
 
     async def chat(self, system: str, text: str) -> str:
         """Return the answer to a text, or about the image at its URL; `system`: the system message. Raises as above."""
@@ -112,11 +112,11 @@ class ModelClient:
     async def _answer(self, system: str, content: object) -> str:
         turns = [("system", system), ("user", content), ("user", self._model.user_prompt)]
         messages = [{"role": role, "content": each} for role, each in turns if each]
-        given = await self._post(
+        response = await self._post(
             "/chat/completions", {**self._model.chat_body, "model": self._model.model, "messages": messages}
         )
         try:
-            answer = given["choices"][0]["message"]["content"]
+            answer = response["choices"][0]["message"]["content"]
         except (LookupError, TypeError) as error:
             raise self._strange("choices[0].message.content") from error
         if answer is None:
@@ -191,9 +191,9 @@ class ModelClient:
     def _unavailable(self, text: str) -> ModelUnavailable:
         return ModelUnavailable(text, where=self._where, hint="it is asked again until retry-timeout")
 
-    def _strange(self, wanted: str) -> TransformError:
+    def _strange(self, expected: str) -> TransformError:
         hint = "the model's address must be a server with OpenAI's protocol"
-        return TransformError(f"{wanted} was expected in the answer", where=self._where, hint=hint)
+        return TransformError(f"{expected} was expected in the answer", where=self._where, hint=hint)
 
 
 def _image_part(url: str) -> dict[str, object]:

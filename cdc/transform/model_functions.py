@@ -35,8 +35,8 @@ class Form:
 
     def system_message(self, prompt: str, more: Sequence[str]) -> str:
         """Return the system message: the model's prompt in the file, the task, and the format of the answer."""
-        shape = ", ".join(f'"{name}": ...' for name in self.fields)
-        parts = [prompt, self.task.format(*more), f"Answer with one JSON object and nothing else: {{{shape}}}"]
+        fields = ", ".join(f'"{name}": ...' for name in self.fields)
+        parts = [prompt, self.task.format(*more), f"Answer with one JSON object and nothing else: {{{fields}}}"]
         return "\n".join(part for part in parts[: None if self.fields else 2] if part)
 
 

@@ -25,26 +25,26 @@ def uses_model(node: Typed) -> bool:
     return any(each.op.startswith(("ask ", "asks ")) for each in walk(node))
 
 
-def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None) -> None:
+def refuse_deciding(rule: Rule, schema: TableSchema, outputs: Sequence[OutputColumn], condition: Typed | None) -> None:
     """Refuse models where another answer to the same text would leave rows in the sink that the source does not have.
 
     `schema` is the resulting schema. Raises SpecError.
     """
     problems = [
         text.problem(Mistake(span, message, hint))
-        for text, span, message, hint in _deciding(rule, schema, made, condition)
+        for text, span, message, hint in _deciding(rule, schema, outputs, condition)
     ]
     if problems:
         raise SpecError(problems)
 
 
 def _deciding(
-    rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], condition: Typed | None
+    rule: Rule, schema: TableSchema, outputs: Sequence[OutputColumn], condition: Typed | None
 ) -> Iterator[tuple[SqlText, Span, str, str]]:
     start, hint = Span(0, 1), "a model may answer differently next time; put the answer into a column outside the key"
     if condition is not None and rule.filter is not None and uses_model(condition):
         yield rule.filter.text, start, "a filter cannot ask a model", hint
-    found = [output for output in made if uses_model(output.node)]
+    found = [output for output in outputs if uses_model(output.node)]
     if not found or rule.projection is None:
         return
     text, span = rule.projection.text, found[0].node.span

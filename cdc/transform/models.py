@@ -67,16 +67,16 @@ class LoadedModel:
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
         """Return the typed call, of text or of an image's bytes."""
-        given, wanted = [], [self._input(args[0]), *(kind for _, kind in self.form.more)]
-        for arg, kind in zip(args, wanted, strict=True):
+        arguments, kinds = [], [self._input(args[0]), *(kind for _, kind in self.form.more)]
+        for arg, kind in zip(args, kinds, strict=True):
             fits = is_integer(arg.type) if kind == INT else kind == BYTES or is_text(arg.type)
             if not (fits or isinstance(arg.type, NullType)):
-                what, hint = ("an integer", "") if kind == INT else ("text", "CAST(... AS STRING) makes it text")
-                raise mistake(arg.span, f"{self.name} takes {what}, got {arg.type}", hint)
-            given.append(cast(arg, kind))
+                needed, hint = ("an integer", "") if kind == INT else ("text", "CAST(... AS STRING) makes it text")
+                raise mistake(arg.span, f"{self.name} takes {needed}, got {arg.type}", hint)
+            arguments.append(cast(arg, kind))
         if not columns(args[0]):
             raise mistake(span, f"{self.name} is asked for the same text in every row", "write a column into it")
-        return call(self.op, self.form.result, given, span, nullable=True, fails=True)
+        return call(self.op, self.form.result, arguments, span, nullable=True, fails=True)
 
     def _input(self, arg: Typed) -> SqlType:
         if self.form.kind != "image":
@@ -109,8 +109,8 @@ class LoadedModel:
         for key in keys.values():
             if key in self._refused:
                 raise ValueError(f"cdc: {self._refused[key]}")
-        made = [None if question is None else answers.get(keys[question]) for question in questions]
-        return pa.array(made, arrow_of(self.form.result))
+        results = [None if question is None else answers.get(keys[question]) for question in questions]
+        return pa.array(results, arrow_of(self.form.result))
 
     def _key(self, question: Question) -> str:
         first, *more = question
@@ -145,9 +145,9 @@ class LoadedModel:
             raise failed.exceptions[0] from failed
 
     def _store_answers(
-        self, answers: Answers, keys: dict[Question, str], made: list[tuple[Question, Answer | InputRefused]]
+        self, answers: Answers, keys: dict[Question, str], answered: list[tuple[Question, Answer | InputRefused]]
     ) -> None:
-        for question, answer in made:
+        for question, answer in answered:
             if isinstance(answer, InputRefused):
                 self._refused[keys[question]] = str(answer)
             else:

@@ -112,13 +112,13 @@ def _adapted(node: Typed, to: object) -> Typed:
     return node
 
 
-def condition(node: Typed, what: str) -> Typed:
+def condition(node: Typed, name: str) -> Typed:
     """Return the node if it is a condition. Raises ExpressionError."""
     if isinstance(node.type, NullType):
         return cast(node, BOOLEAN)
     if node.type != BOOLEAN:
         hint = "write a comparison, such as x <> 0" if is_number(node.type) else "write a comparison"
-        raise mistake(node.span, f"{what} needs a condition, got {node.type}", hint)
+        raise mistake(node.span, f"{name} needs a condition, got {node.type}", hint)
     return node
 
 
@@ -242,7 +242,7 @@ def negative(args: list[Typed], span: Span) -> Typed:
     return arithmetic("-", literal(0, span), args[0], span)
 
 
-def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array | Map | RowType | NullType, list[Typed]]:
+def one_of(name: str, args: list[Typed], span: Span) -> tuple[DataType | Array | Map | RowType | NullType, list[Typed]]:
     """Return the common type of values, and each converted to it."""
     known = [arg for arg in args if not isinstance(arg.type, NullType)]
     first = next((arg for arg in known if not (arg.op == "literal" and isinstance(arg.value, str))), None)
@@ -250,11 +250,11 @@ def one_of(what: str, args: list[Typed], span: Span) -> tuple[DataType | Array |
     kind = common_type([arg.type for arg in args])
     if kind is None or isinstance(kind, IntervalType):
         names = ", ".join(dict.fromkeys(str(arg.type) for arg in known))
-        raise mistake(span, f"{what} needs values of one type, got {names}", "CAST them to one type")
+        raise mistake(span, f"{name} needs values of one type, got {names}", "CAST them to one type")
     return kind, [cast(arg, kind) for arg in args]
 
 
-def _alternatives(what: str, args: list[Typed], span: Span) -> tuple[SqlType, list[Typed]]:
+def _alternatives(name: str, args: list[Typed], span: Span) -> tuple[SqlType, list[Typed]]:
     """Return the common type of alternatives, and each converted to it, as Flink CDC does: with one text all are text,
     and FLOAT with integers is FLOAT."""
     kinds = [arg.type for arg in args if not isinstance(arg.type, NullType)]
@@ -263,7 +263,7 @@ def _alternatives(what: str, args: list[Typed], span: Span) -> tuple[SqlType, li
     if any(kind_of(kind) is Kind.FLOAT for kind in kinds) and all(map(is_number, kinds)):
         real = common_real(kinds)
         return real, [cast(arg, real) for arg in args]
-    return one_of(what, args, span)
+    return one_of(name, args, span)
 
 
 def case(args: list[Typed], span: Span) -> Typed:

@@ -169,10 +169,10 @@ def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[OutputColu
         keys = tuple(_carried(key, found, by_name, rule) for key in source.primary_key)
     for key in rule.partition_keys:
         _find_column(by_name, key, rule.partition_text)
-    made = tuple(
+    columns = tuple(
         replace(output.column, nullable=False) if output.column.name in keys else output.column for output in found
     )
-    return TableSchema(made, keys, source.comment)
+    return TableSchema(columns, keys, source.comment)
 
 
 def _find_column(by_name: dict[str, str], key: str, text: SqlText | None) -> str:

@@ -192,13 +192,13 @@ def _trimmed(text: str, start: int, end: int) -> Span:
 def _commas(text: str) -> Iterator[int]:
     opened: list[tuple[str, int]] = []
     position, cases = 0, 0
-    held: list[int] = []  # commas between CASE and END; they count where END is missing, for better messages
+    commas: list[int] = []  # commas between CASE and END; they count where END is missing, for better messages
     while position < len(text):
         char = text[position]
-        if not opened and (word := _WORD.match(text, position)):
-            name, position = word[0].upper(), word.end()
+        if not opened and (match := _WORD.match(text, position)):
+            name, position = match[0].upper(), match.end()
             cases = cases + 1 if name == "CASE" else max(cases - 1, 0) if name == "END" else cases
-            held = held if cases else []
+            commas = commas if cases else []
             continue
         if char in "'\"`":
             position = _quoted(text, position)
@@ -215,14 +215,14 @@ def _commas(text: str) -> Iterator[int]:
         elif char == ";":
             raise _error(position, "`;` cannot stand in an expression", "remove it")
         elif char == "," and not opened and cases:
-            held.append(position)
+            commas.append(position)
         elif char == "," and not opened:
             yield position
         position += 1
     if opened:
         char, position = opened[-1]
         raise _error(position, f"`{char}` is never closed", f"add `{')' if char == '(' else ']'}`")
-    yield from held
+    yield from commas
 
 
 def _quoted(text: str, start: int) -> int:

@@ -124,8 +124,8 @@ def parse_rule(
         problems += _missing_keys(projection, texts)
     problems += _unnamed_keys(texts)
     for text, node in _calls(projection, condition):
-        wrong = functions[node.name].wrong(node) if node.name in functions else None
-        problems += [text.problem(wrong)] if wrong else []
+        mistake = functions[node.name].wrong(node) if node.name in functions else None
+        problems += [text.problem(mistake)] if mistake else []
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
     return Rule(
@@ -165,10 +165,10 @@ def _masked_names(projection: Projection, texts: RuleTexts) -> Iterator[Problem]
                 yield projection.text.problem(masked_mistake(used.name, item.node.span))
 
 
-def missing_key(text: SqlText, key: str, made: Iterable[str]) -> Problem:
+def missing_key(text: SqlText, key: str, columns: Iterable[str]) -> Problem:
     """Return the problem of a key column that is not in the rule's result."""
     start = max(text.text.find(key), 0)
-    hint = f"the rule makes {', '.join(made)}"
+    hint = f"the rule makes {', '.join(columns)}"
     return text.problem(Mistake(Span(start, start + 1), f"there is no column {key}", hint))
 
 
@@ -177,11 +177,11 @@ def _missing_keys(projection: Projection, texts: RuleTexts) -> Iterator[Problem]
     items = [item for item in projection.items if isinstance(item, Item)]
     if len(items) < len(projection.items):
         return
-    made = [item.name or (item.node.name if isinstance(item.node, Name) else "") for item in items]
+    names = [item.name or (item.node.name if isinstance(item.node, Name) else "") for item in items]
     for text in (texts.primary_keys, texts.partition_keys):
         for key in _names(text) if text is not None else ():
-            if key.casefold() not in {name.casefold() for name in made}:
-                yield missing_key(text, key, made)  # type: ignore[arg-type]
+            if key.casefold() not in {name.casefold() for name in names}:
+                yield missing_key(text, key, names)  # type: ignore[arg-type]
 
 
 def _calls(projection: Projection | None, condition: Condition | None) -> Iterator[tuple[SqlText, Call]]:

@@ -73,20 +73,20 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
     `before` are the tables at the end of the last run; `changes` lead from the results of the earlier rules to those of
     the new ones.
     """
-    made: dict[TableId, list[SchemaChange]] = {}
+    by_table: dict[TableId, list[SchemaChange]] = {}
     for change in changes:
-        made.setdefault(change.table, []).append(change)
-    for table in dict.fromkeys((*made, *before.rule_texts, *now)):
-        own = made.get(table, [])
-        new = [change.column.name for change in own if isinstance(change, AddColumn) or _is_retyped(change)]
-        gone = [change.name for change in own if isinstance(change, DropColumn)]
-        renamed = [name for each in own if isinstance(each, RenameColumn) for name in (each.old_name, each.new_name)]
-        renamed += [name for each in own if isinstance(each, RenameColumns) for pair in each.names for name in pair]
+        by_table.setdefault(change.table, []).append(change)
+    for table in dict.fromkeys((*by_table, *before.rule_texts, *now)):
+        found = by_table.get(table, [])
+        new = [change.column.name for change in found if isinstance(change, AddColumn) or _is_retyped(change)]
+        dropped = [change.name for change in found if isinstance(change, DropColumn)]
+        renamed = [name for each in found if isinstance(each, RenameColumn) for name in (each.old_name, each.new_name)]
+        renamed += [name for each in found if isinstance(each, RenameColumns) for pair in each.names for name in pair]
         old, computed = (texts.get(table, {}) for texts in (before.rule_texts, now))
         other = [name for name in sorted({*old, *computed}) if _differ(old.get(name), computed.get(name))]
-        others = [name for name in other if name and name not in (*new, *gone, *renamed)]
-        if new or gone or others or "" in other:
-            sentence = _sentence(table, new, gone, others, filtered="" in other)
+        others = [name for name in other if name and name not in (*new, *dropped, *renamed)]
+        if new or dropped or others or "" in other:
+            sentence = _sentence(table, new, dropped, others, filtered="" in other)
             stale = (name for name in (*new, *others) if name != DELETED)
             yield RuleEdit(table, sentence, (*stale, *(("",) if "" in other else ())))
 
@@ -103,10 +103,10 @@ def _differ(old: str | None, new: str | None) -> bool:
     return old != new.partition(SETTINGS)[0]
 
 
-def _sentence(table: TableId, new: list[str], gone: list[str], others: list[str], *, filtered: bool) -> str:
+def _sentence(table: TableId, new: list[str], dropped: list[str], others: list[str], *, filtered: bool) -> str:
     text = "the rules have changed: "
     if not (new or others or filtered):
-        return f"{text}{', '.join(gone)} {'goes' if len(gone) == 1 else 'go'}"
+        return f"{text}{', '.join(dropped)} {'goes' if len(dropped) == 1 else 'go'}"
     text += "existing rows keep their values"
     text += f", without values in {', '.join(new)}" if new else ""
     text += f", as the earlier rules computed {', '.join(others)}" if others else ""
@@ -115,19 +115,19 @@ def _sentence(table: TableId, new: list[str], gone: list[str], others: list[str]
 
 
 def edits(
-    rules: Rules | None, sources: Schemas, behind: Schemas, left_out: Collection[TableId] = ()
+    rules: Rules | None, sources: Schemas, ruled: Schemas, left_out: Collection[TableId] = ()
 ) -> list[SchemaChange]:
     """Return the changes from the results of the earlier rules to those of these. Raises SpecError, except for
     `left_out` tables."""
-    made: list[SchemaChange] = []
+    changes: list[SchemaChange] = []
     for table, schema in sources.items():
         try:
-            made += altered(table, behind[table], schema if rules is None else rules.result(table, schema).schema)
+            changes += altered(table, ruled[table], schema if rules is None else rules.result(table, schema).schema)
         except SpecError as error:
             if table not in left_out:
                 raise
             log.warning("%s: it is paused, and the rule does not fit it: %s", table, error)
-    return made
+    return changes
 
 
 def altered(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaChange]:

@@ -90,13 +90,13 @@ class _Walk:
 
     def apply_edits(self, before: TableViews) -> None:
         """Add the changes due to edited rules, before the batch's events."""
-        made = edits(self._rules, before.source, before.rules, self.left_out)
+        changes = edits(self._rules, before.source, before.rules, self.left_out)
         texts = texts_of(self._rules, before.source, self.left_out, before.rule_texts)
-        for edit in rule_changes(before, texts, made):
+        for edit in rule_changes(before, texts, changes):
             log.warning("%s: %s", edit.table, edit.text)
             if edit.stale and self._is_lost(edit.table, edit.stale):
                 self.stale[edit.table] = EDITED
-        self.made += on.events(made)
+        self.made += on.events(changes)
 
     def _is_lost(self, table: TableId, columns: Collection[str]) -> bool:
         """Whether rows are found by one of these columns, whose values are computed differently from now on."""
@@ -168,10 +168,10 @@ def through(rules: Rules | None, schema: TableSchema | None, event: on.SourceEve
         case on.TableCreated(created=created):
             return [replace(event, created=replace(_created(rules, created), statement=created.statement))]
         case on.TableChanged(change=change, uncertain=uncertain):
-            made = [replace(each, statement=change.statement) for each in rules.changes(table, schema, change)]
-            if not made and uncertain is not None:
+            changes = [replace(each, statement=change.statement) for each in rules.changes(table, schema, change)]
+            if not changes and uncertain is not None:
                 return [on.RowsUncertain(table, uncertain)]
-            return [on.event(each, uncertain) for each in made]
+            return [on.event(each, uncertain) for each in changes]
         case on.TableRenamed(new_table=new_table) if schema is not None:  # the new name may have another rule
             old, new = (rules.result(name, schema).schema for name in (table, new_table))
             return [event, *on.events(altered(new_table, old, new))]
@@ -183,9 +183,9 @@ def through(rules: Rules | None, schema: TableSchema | None, event: on.SourceEve
 
 def _created(rules: Rules, created: CreateTable) -> CreateTable:
     """Return the creation of a source table after its rule."""
-    (made,) = rules.changes(created.table, None, created)
-    assert isinstance(made, CreateTable), "a rule makes a table of a table"
-    return made
+    (change,) = rules.changes(created.table, None, created)
+    assert isinstance(change, CreateTable), "a rule makes a table of a table"
+    return change
 
 
 def _stays(event: on.SourceEvent, paused: Collection[TableId]) -> bool:

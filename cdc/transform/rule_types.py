@@ -48,33 +48,35 @@ def typing_of(rule: Rule, schema: TableSchema) -> Typing:
 
 
 def _typing_of(rule: Rule, schema: TableSchema) -> Typing:
-    own = {name: function.callee for name, function in rule.own.items()}
+    functions = {name: function.callee for name, function in rule.own.items()}
     problems: list[Problem] = []
-    made: list[OutputColumn] = []
-    wanted: Typed | None = None
+    columns: list[OutputColumn] = []
+    condition: Typed | None = None
     try:
-        made = outputs(rule, Scope(schema, rule.metadata, own=own))
+        columns = outputs(rule, Scope(schema, rule.metadata, own=functions))
     except SpecError as error:
         problems += error.problems
     try:
-        wanted = _filter(rule, schema, made, own)
+        condition = _filter(rule, schema, columns, functions)
     except SpecError as error:
-        problems += error.problems if made else ()
+        problems += error.problems if columns else ()
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
-    result = resulting_schema(rule, schema, made)
-    refuse_deciding(rule, result, made, wanted)
-    return Typing(result, tuple(made), wanted)
+    result = resulting_schema(rule, schema, columns)
+    refuse_deciding(rule, result, columns, condition)
+    return Typing(result, tuple(columns), condition)
 
 
-def _filter(rule: Rule, schema: TableSchema, made: Sequence[OutputColumn], own: Mapping[str, object]) -> Typed | None:
+def _filter(
+    rule: Rule, schema: TableSchema, columns: Sequence[OutputColumn], own: Mapping[str, object]
+) -> Typed | None:
     """Type the filter, which may use source columns and computed columns by their names."""
     if rule.filter is None:
         return None
     masked = {mask.column.casefold() for mask in rule.masks}
     aliases = {
         output.column.name: output.node
-        for output in made
+        for output in columns
         if output.column.name.casefold() not in masked
         and not (output.passes and output.column.name == output.node.value)
     }

@@ -68,8 +68,8 @@ class Rules:
         self.sources, self.settings = tuple(sources), settings
         self.loaded: tuple[LoadedFunction, ...] = tuple(map(load, settings.functions))
         self.models, asking = loaded_models(settings.models)
-        own = asking | {each.function.name.upper(): each.own() for each in self.loaded}
-        self._rules = _parsed(self.sources, settings, own)
+        functions = asking | {each.function.name.upper(): each.own() for each in self.loaded}
+        self._rules = _parsed(self.sources, settings, functions)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_load_pickled, (pickle.dumps((self.sources, self.settings)),))
@@ -90,9 +90,9 @@ class Rules:
         rule = self.rule(table)
         if rule is None:
             return []
-        made = typing_of(rule, schema)
-        found = [each.column.name for each in made.outputs if not each.passes and column in columns(each.node)]
-        filtered = made.condition is not None and column in columns(made.condition)
+        typing = typing_of(rule, schema)
+        found = [each.column.name for each in typing.outputs if not each.passes and column in columns(each.node)]
+        filtered = typing.condition is not None and column in columns(typing.condition)
         return [*found, *(["the filter"] if filtered else [])]
 
     def unrepeatable(self, table: TableId, schema: TableSchema) -> list[str]:
@@ -103,25 +103,36 @@ class Rules:
         rule = self.rule(table)
         if rule is None:
             return []
-        made, own = typing_of(rule, schema), OF_CHANGE - set(schema.names)
-        found = [each.column.name for each in made.outputs if own & set(columns(each.node)) or uses_model(each.node)]
-        return [*found, *(["the filter"] if made.condition is not None and own & set(columns(made.condition)) else [])]
+        rule_types, of_change = typing_of(rule, schema), OF_CHANGE - set(schema.names)
+        found = [
+            each.column.name
+            for each in rule_types.outputs
+            if of_change & set(columns(each.node)) or uses_model(each.node)
+        ]
+        return [
+            *found,
+            *(
+                ["the filter"]
+                if rule_types.condition is not None and of_change & set(columns(rule_types.condition))
+                else []
+            ),
+        ]
 
     def same_rows(self, before: TableId, after: TableId, schema: TableSchema) -> bool:
         """Whether the rules of a table's two names give the same rows, so that existing rows can stay."""
         old, new = self.rule(before), self.rule(after)
         if old is not new and _makes(old) != _makes(new):
             return False
-        made = None if new is None else typing_of(new, schema)
-        nodes = [] if made is None else [output.node for output in made.outputs]
-        nodes += [made.condition] if made is not None and made.condition is not None else []
+        typing = None if new is None else typing_of(new, schema)
+        nodes = [] if typing is None else [output.node for output in typing.outputs]
+        nodes += [typing.condition] if typing is not None and typing.condition is not None else []
         return not any(OF_TABLE & set(columns(node)) for node in nodes)
 
     def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
         """Return the expressions of the computed columns, by name, as in the file; without columns passed through."""
         rule = self.rule(table)
-        made = () if rule is None else typing_of(rule, schema).outputs
-        named = {output.column.name: _without_alias(output.sql, output.column.name) for output in made}
+        columns = () if rule is None else typing_of(rule, schema).outputs
+        named = {output.column.name: _without_alias(output.sql, output.column.name) for output in columns}
         return {name: text for name, text in named.items() if text.strip("`") != name}
 
     def texts(self, table: TableId, schema: TableSchema) -> dict[str, str]:
@@ -130,11 +141,11 @@ class Rules:
         rule = self.rule(table)
         if rule is None:
             return {}
-        made = typing_of(rule, schema)
-        nodes = {output.column.name: output.node for output in made.outputs}
+        typing = typing_of(rule, schema)
+        nodes = {output.column.name: output.node for output in typing.outputs}
         texts = self.computed(table, schema)
-        if rule.filter is not None and made.condition is not None:
-            texts, nodes = {**texts, "": rule.filter.text.text.strip()}, {**nodes, "": made.condition}
+        if rule.filter is not None and typing.condition is not None:
+            texts, nodes = {**texts, "": rule.filter.text.text.strip()}, {**nodes, "": typing.condition}
         made_by = {name: text + self._settings_of(nodes[name]) for name, text in texts.items()}
         return {**made_by, DELETED: "SOFT_DELETE"} if rule.soft_delete else made_by
 
@@ -187,31 +198,31 @@ _Parsed = list[tuple[TablePattern, Rule]]
 _last: tuple[tuple[RuleSource, ...], RuleSettings, _Parsed] | None = None
 
 
-def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, own: Mapping[str, CustomFunction]) -> _Parsed:
+def _parsed(sources: tuple[RuleSource, ...], settings: RuleSettings, custom: Mapping[str, CustomFunction]) -> _Parsed:
     """Parse the rules of these texts. The last result is cached, as a file is checked and then run.
 
     Rules with user functions are not cached, as each load creates a new function. Raises SpecError with the problems of
     all rules.
     """
     global _last
-    if not own and _last is not None and _last[:2] == (sources, settings):
+    if not custom and _last is not None and _last[:2] == (sources, settings):
         return _last[2]
     problems: list[Problem] = []
-    made: _Parsed = []
+    parsed: _Parsed = []
     for source in sources:
         try:
             rule = parse_rule(
-                source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
+                source.name, source.texts, metadata=settings.metadata, own=custom, on_error=source.on_error,
                 keyed=settings.hash_key is not None, namespaces=settings.namespaces,
             )  # fmt: skip
-            made.append((TablePattern(source.tables), rule))
+            parsed.append((TablePattern(source.tables), rule))
         except SpecError as error:
             problems += error.problems
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
-    if not own:
-        _last = sources, settings, made
-    return made
+    if not custom:
+        _last = sources, settings, parsed
+    return parsed
 
 
 @lru_cache(maxsize=4)
@@ -285,10 +296,10 @@ def _typed(rule: Rule, schema: TableSchema, change: SchemaChange) -> Typing:
         return typing_of(rule, schema)
     except SpecError as error:
         problem = error.problems[0]
-        place = f"{problem.file}:{problem.line}:{problem.column}" if problem.file else rule.name
+        location = f"{problem.file}:{problem.line}:{problem.column}" if problem.file else rule.name
         raise TransformError(
             f"{_described(change)}, which the rule names: {problem.message}",
-            where=f"{place}: {problem.path or rule.name}: table {change.table}",
+            where=f"{location}: {problem.path or rule.name}: table {change.table}",
             hint="change the rule to the new column, and start again; the source's change is not lost",
         ) from error
 

@@ -98,11 +98,11 @@ def _seek(char: str, source: str, position: int, style: str) -> tuple[int, int] 
     while source[position : position + 1].isspace() or source.startswith("\\\n", position):
         position += 1
     if style == '"' and source.startswith("\\", position):
-        letter = source[position + 1 : position + 2]
-        if letter in _HEX_ESCAPES:
-            digits = source[position + 2 : position + 2 + _HEX_ESCAPES[letter]]
+        escape = source[position + 1 : position + 2]
+        if escape in _HEX_ESCAPES:
+            digits = source[position + 2 : position + 2 + _HEX_ESCAPES[escape]]
             return (position, position + 2 + len(digits)) if chr(int(digits, 16)) == char else None
-        return (position, position + 2) if _ESCAPES.get(letter) == char else None
+        return (position, position + 2) if _ESCAPES.get(escape) == char else None
     if not source.startswith(char, position):
         return None
     return position, position + (2 if style == "'" and char == "'" else 1)

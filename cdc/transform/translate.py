@@ -147,10 +147,8 @@ def _wide(args: list[str], node: Typed) -> str:
     distinct = op.startswith("IS")
     plain = {"IS DISTINCT FROM": "<>", "IS NOT DISTINCT FROM": "="}.get(op, op)
     sign = f"(-(sign({big})))" if flipped else f"sign({big})"
-    inside = f"TRY_CAST({big} AS {target})"
-    compared = (
-        f"CAST({small} AS {target}) {plain} {inside}" if flipped else f"{inside} {plain} CAST({small} AS {target})"
-    )
+    cast = f"TRY_CAST({big} AS {target})"
+    compared = f"CAST({small} AS {target}) {plain} {cast}" if flipped else f"{cast} {plain} CAST({small} AS {target})"
     known = f"coalesce({compared}, {_OVERFLOW[plain].format(sign=sign)})"
     if distinct:
         both = "TRUE" if plain == "=" else "FALSE"

@@ -165,8 +165,8 @@ def common_type(kinds: Sequence[SqlType]) -> SqlType | None:
     found = {kind_of(kind) for kind in known}
     if found <= TEXTS:
         lengths = [kind.length for kind in known if isinstance(kind, DataType) and kind.kind is not Kind.STRING]
-        whole = Kind.STRING in found or any(length is None for length in lengths)
-        return STRING if whole else DataType(Kind.VARCHAR, max(length for length in lengths if length is not None))
+        unbounded = Kind.STRING in found or any(length is None for length in lengths)
+        return STRING if unbounded else DataType(Kind.VARCHAR, max(length for length in lengths if length is not None))
     if found <= BINARIES:
         return BYTES
     if all(isinstance(kind, Array) for kind in known):

@@ -103,20 +103,20 @@ class LoadedFunction:
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
         """Return the typed call; arguments are widened, never parsed from text."""
-        given = [
+        arguments = [
             _fitting(self.function.name, arg, parameter) for arg, parameter in zip(args, self.parameters, strict=False)
         ]
         for parameter in self.parameters[len(args) :]:
-            given.append(cast(literal(parameter.default, span), parameter.type))
-        strict = [arg for arg, parameter in zip(given, self.parameters, strict=True) if not parameter.nullable]
+            arguments.append(cast(literal(parameter.default, span), parameter.type))
+        strict = [arg for arg, parameter in zip(arguments, self.parameters, strict=True) if not parameter.nullable]
         nullable = self.result_nullable or any(arg.nullable for arg in strict)
-        return call(self.op, self.result, given, span, nullable=nullable, fails=True)
+        return call(self.op, self.result, arguments, span, nullable=nullable, fails=True)
 
     def own(self) -> CustomFunction:
         """Return the function as rules call it."""
         least = sum(parameter.default is ... for parameter in self.parameters)
-        whole = self.on_block if self.arrow else None
-        return CustomFunction(Arity(least, len(self.parameters)), self, whole=whole)
+        on_block = self.on_block if self.arrow else None
+        return CustomFunction(Arity(least, len(self.parameters)), self, whole=on_block)
 
     def engine(self) -> EngineFunction:
         """Return the function as the engine calls it."""
@@ -126,11 +126,11 @@ class LoadedFunction:
     def on_block(self, *arrays: pa.ChunkedArray) -> pa.Array:
         """Call a vectorised function. Raises ValueError with its name and the reason."""
         try:
-            made = self._call(*(_combine_chunks(array) for array in arrays))
+            result = self._call(*(_combine_chunks(array) for array in arrays))
         except Exception as error:
             raise ValueError(f"{self.function.name}: {type(error).__name__}: {error}") from error
         try:
-            return in_range_values(fitting(made, self.result, len(arrays[0])), self.result)
+            return in_range_values(fitting(result, self.result, len(arrays[0])), self.result)
         except ValueError as error:
             raise ValueError(f"{self.function.name}: {str(error).removeprefix('cdc: ')}") from error
 
@@ -143,11 +143,11 @@ class LoadedFunction:
     def _rows(self, arrays: tuple[pa.ChunkedArray, ...]) -> list[Any]:
         columns = [values_of(array, parameter.type) for array, parameter in zip(arrays, self.parameters, strict=True)]
         strict = [number for number, parameter in enumerate(self.parameters) if not parameter.nullable]
-        give, made = giving(self.result), []
+        give, results = giving(self.result), []
         for row in zip(*columns, strict=True):
             skipped = any(row[number] is None for number in strict)
-            made.append(None if skipped else self._one(row, give))
-        return made
+            results.append(None if skipped else self._one(row, give))
+        return results
 
     def _one(self, row: tuple[Any, ...], give: Callable[[Any], Any]) -> Any:
         try:
@@ -240,11 +240,11 @@ def _signature(function: Callable[..., Any]) -> tuple[tuple[UserParameter, ...],
     return tuple(parameters), result, nullable, array
 
 
-def _typed(hint: object, what: str) -> tuple[SqlType, bool, bool]:
+def _typed(hint: object, subject: str) -> tuple[SqlType, bool, bool]:
     try:
         return sql_type(hint)
     except ValueError as error:
-        raise FunctionError(f"{what}: {error}") from error
+        raise FunctionError(f"{subject}: {error}") from error
 
 
 def _fitting(name: str, arg: Typed, parameter: UserParameter) -> Typed:

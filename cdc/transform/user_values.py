@@ -99,8 +99,8 @@ def _decimal(value: Any, kind: SqlType) -> Decimal:
         raise _refusal(value, kind)
     precision, scale = digits(kind)
     _, numbers, exponent = found.as_tuple()
-    behind = max(0, -int(exponent) - _zeros(numbers))
-    if behind > scale:
+    decimals = max(0, -int(exponent) - _zeros(numbers))
+    if decimals > scale:
         raise _refusal(value, kind, f", which has {scale} digits after the point: round it")
     if found and found.adjusted() + 1 > precision - scale:
         raise _refusal(value, kind, f", which has {precision - scale} digits in front of the point")
@@ -171,20 +171,20 @@ def fitting(array: object, kind: SqlType, count: int) -> pa.Array:
     if not isinstance(array, pa.Array | pa.ChunkedArray) or len(array) != count:
         raise ValueError(f"an Arrow array of {count} values was expected")
     whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    wanted = arrow_of(kind)
-    if whole.type == wanted:
+    target = arrow_of(kind)
+    if whole.type == target:
         found = whole
-    elif any(each(whole.type) for each in _FAMILIES.get(_family(wanted), ())) and not _changes_zone(whole.type, wanted):
+    elif any(each(whole.type) for each in _FAMILIES.get(_family(target), ())) and not _changes_zone(whole.type, target):
         try:
-            exact = pa.types.is_integer(whole.type) and pa.types.is_decimal(wanted)
-            found = (whole.cast(pa.decimal256(76, wanted.scale)) if exact else whole).cast(wanted)
+            exact = pa.types.is_integer(whole.type) and pa.types.is_decimal(target)
+            found = (whole.cast(pa.decimal256(76, target.scale)) if exact else whole).cast(target)
         except pa.ArrowException as error:
             raise ValueError(f"it returned a value that {kind} cannot hold: {error}") from error
     else:
-        raise ValueError(f"it returned an array of {whole.type} for {kind}, which takes {wanted}")
+        raise ValueError(f"it returned an array of {whole.type} for {kind}, which takes {target}")
     most = _longest(kind)
     if most is not None:
-        lengths = pc.binary_length(found) if pa.types.is_binary(wanted) else pc.utf8_length(found)
+        lengths = pc.binary_length(found) if pa.types.is_binary(target) else pc.utf8_length(found)
         if (pc.max(lengths).as_py() or 0) > most:
             raise ValueError(f"it returned a value that is longer than {kind}")
     if kind == JSON and pc.all(is_strict_json(found)).as_py() is False:
@@ -192,18 +192,18 @@ def fitting(array: object, kind: SqlType, count: int) -> pa.Array:
     return found
 
 
-def _family(wanted: pa.DataType) -> str:
+def _family(target: pa.DataType) -> str:
     tests = {
         "int": pa.types.is_integer, "float": pa.types.is_floating, "decimal": pa.types.is_decimal,
         "text": pa.types.is_string, "bytes": pa.types.is_binary, "date": pa.types.is_date,
         "timestamp": pa.types.is_timestamp, "bool": pa.types.is_boolean, "list": pa.types.is_list,
         "map": pa.types.is_map,
     }  # fmt: skip
-    return next((name for name, test in tests.items() if test(wanted)), "")
+    return next((name for name, test in tests.items() if test(target)), "")
 
 
-def _changes_zone(given: pa.DataType, wanted: pa.DataType) -> bool:
-    return pa.types.is_timestamp(given) and (given.tz is None) is not (wanted.tz is None)
+def _changes_zone(source: pa.DataType, target: pa.DataType) -> bool:
+    return pa.types.is_timestamp(source) and (source.tz is None) is not (target.tz is None)
 
 
 _NULLS = pa.types.is_null

@@ -51,8 +51,8 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
         return _day
     if target.kind in BINARIES and source.kind in TEXTS:
         return lambda values: values.cast(pa.binary())
-    wanted = arrow_type(target)
-    return lambda values: pc.cast(values, wanted, safe=True)
+    target_type = arrow_type(target)
+    return lambda values: pc.cast(values, target_type, safe=True)
 
 
 def _day(values: pa.Array) -> pa.Array:
@@ -90,29 +90,29 @@ def is_second_of_two(instants: pa.Array, clocks: pa.Array) -> np.ndarray:
 
 def _to_decimal(target: DataType) -> Cast:
     """Cast through a decimal with more digits than any value: Arrow checks the types, not the values."""
-    wanted = arrow_type(target)
+    target_type = arrow_type(target)
 
     def cast(values: pa.Array) -> pa.Array:
         if pa.types.is_decimal(values.type):
-            return values.cast(pa.decimal256(_MOST, max(values.type.scale, target.scale or 0))).cast(wanted)
+            return values.cast(pa.decimal256(_MOST, max(values.type.scale, target.scale or 0))).cast(target_type)
         if pa.types.is_integer(values.type):
-            return values.cast(pa.decimal256(_MOST, target.scale or 0)).cast(wanted)
-        return pa.array([_number(value) for value in values.to_pylist()], wanted)
+            return values.cast(pa.decimal256(_MOST, target.scale or 0)).cast(target_type)
+        return pa.array([_number(value) for value in values.to_pylist()], target_type)
 
     return cast
 
 
 def _decimal_text(target: DataType) -> Cast:
     """Cast to a decimal of more than 38 digits, which is text with all digits of its scale."""
-    places, whole = Decimal(1).scaleb(-(target.scale or 0)), (target.length or 10) - (target.scale or 0)
+    step, digits = Decimal(1).scaleb(-(target.scale or 0)), (target.length or 10) - (target.scale or 0)
 
     def spelled(value: Any) -> str | None:
         number = _number(value)
         if number is None:
             return None
-        if number.copy_abs() >= Decimal(10) ** whole or number != number.quantize(places, context=_EXACT):
+        if number.copy_abs() >= Decimal(10) ** digits or number != number.quantize(step, context=_EXACT):
             raise ValueError(value)
-        return f"{number.quantize(places, context=_EXACT):f}"
+        return f"{number.quantize(step, context=_EXACT):f}"
 
     return lambda values: pa.array([spelled(value) for value in values.to_pylist()], pa.string())
 
@@ -123,15 +123,15 @@ def _number(value: Any) -> Decimal | None:
 
 def _parsed(target: DataType) -> Cast:
     """Cast the text of a long decimal to another number."""
-    wanted = arrow_type(target)
+    target_type = arrow_type(target)
     if target.kind in REALS:
-        return lambda values: values.cast(wanted)
+        return lambda values: values.cast(target_type)
 
     def cast(values: pa.Array) -> pa.Array:
         numbers = [_number(value) for value in values.to_pylist()]
         if target.kind is Kind.DECIMAL:
-            return pa.array(numbers, wanted)
-        return pa.array([None if number is None else _integer_part(number) for number in numbers], wanted)
+            return pa.array(numbers, target_type)
+        return pa.array([None if number is None else _integer_part(number) for number in numbers], target_type)
 
     return cast
 

@@ -67,8 +67,8 @@ def _as_decimal(data_type: DataType) -> DataType:
 
 def _decimal(left: DataType, right: DataType) -> DataType:
     scale = max(left.scale or 0, right.scale or 0)
-    whole = max((each.length or 10) - (each.scale or 0) for each in (left, right))
-    return DataType(Kind.DECIMAL, whole + scale, scale) if whole + scale <= _MOST_DIGITS else STRING
+    integer_digits = max((each.length or 10) - (each.scale or 0) for each in (left, right))
+    return DataType(Kind.DECIMAL, integer_digits + scale, scale) if integer_digits + scale <= _MOST_DIGITS else STRING
 
 
 def _longer(left: DataType, right: DataType, fixed: Kind, varying: Kind, unlimited: Kind) -> DataType:

@@ -23,12 +23,12 @@ def escaped(text: pa.Array, escapes: Sequence[tuple[str, str]]) -> pa.Array:
 
     Most columns have nothing to escape, which one pass over their bytes detects.
     """
-    letters, raw = "".join(letter for letter, _ in escapes).encode(), _bytes(text).tobytes()
-    if len(raw.translate(None, letters)) == len(raw):
+    escaped_bytes, raw = "".join(char for char, _ in escapes).encode(), _bytes(text).tobytes()
+    if len(raw.translate(None, escaped_bytes)) == len(raw):
         return text
-    for letter, escape in escapes:
-        if letter.encode() in raw:
-            text = pc.replace_substring(text, letter, escape)
+    for char, escape in escapes:
+        if char.encode() in raw:
+            text = pc.replace_substring(text, char, escape)
     return text
 
 
@@ -112,14 +112,14 @@ def spans(values: pa.Array) -> pa.Array:
 def decimals(values: pa.Array) -> pa.Array:
     """Decimal128 values with all digits, never with an exponent: `-0.0000000001`."""
     scale = values.type.scale
-    whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), values.buffers(), -1, values.offset)
-    digits = pc.cast(whole, pa.string())
+    integers = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), values.buffers(), -1, values.offset)
+    digits = pc.cast(integers, pa.string())
     if scale <= 0:
         return digits
     negative = pc.starts_with(digits, "-")
-    bare = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
+    padded = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
     point = pc.binary_join_element_wise(
-        pc.utf8_slice_codeunits(bare, 0, -scale), pc.utf8_slice_codeunits(bare, -scale), "."
+        pc.utf8_slice_codeunits(padded, 0, -scale), pc.utf8_slice_codeunits(padded, -scale), "."
     )
     return pc.binary_join_element_wise(pc.if_else(negative, "-", ""), point, "")
 
@@ -135,9 +135,9 @@ def hexadecimal(values: pa.Array) -> pa.Array:
         data, width = values.buffers()[2] or b"", 1
     starts = offsets.astype(np.int64) * width
     text = binascii.hexlify(memoryview(data).cast("B")[int(starts[0]) : int(starts[-1])]) if len(values) else b""
-    places = ((starts - starts[0]) * 2).astype(np.int32) if len(values) else np.zeros(1, np.int32)
-    made = pa.StringArray.from_buffers(len(values), pa.py_buffer(places), pa.py_buffer(text))
-    return pc.if_else(pc.is_valid(values), made, pa.scalar(None, pa.string())) if values.null_count else made
+    text_offsets = ((starts - starts[0]) * 2).astype(np.int32) if len(values) else np.zeros(1, np.int32)
+    texts = pa.StringArray.from_buffers(len(values), pa.py_buffer(text_offsets), pa.py_buffer(text))
+    return pc.if_else(pc.is_valid(values), texts, pa.scalar(None, pa.string())) if values.null_count else texts
 
 
 def base64(values: pa.Array) -> pa.Array:

@@ -36,9 +36,9 @@ class Buckets:
 
     def add(self, keys: Hashes, rows: Hashes) -> None:
         """Add rows."""
-        places = bucket_of(keys)
-        np.add.at(self.counts, places, 1)
-        np.add.at(self.sums, places, rows)
+        indices = bucket_of(keys)
+        np.add.at(self.counts, indices, 1)
+        np.add.at(self.sums, indices, rows)
         self.rows += len(rows)
 
 
@@ -50,9 +50,9 @@ def bucket_of(keys: Hashes) -> npt.NDArray[np.int64]:
 def differing(one: Buckets, other: Buckets, most_rows: int) -> tuple[npt.NDArray[np.bool_], bool]:
     """Return the unequal buckets, limited to `most_rows` rows in total, and whether these are all of them."""
     unequal = (one.counts != other.counts) | (one.sums != other.sums)
-    held = np.cumsum(np.where(unequal, one.counts + other.counts, 0))
+    cumulative = np.cumsum(np.where(unequal, one.counts + other.counts, 0))
     first = int(np.argmax(unequal))
-    chosen = unequal & (held <= max(most_rows, int(held[first])))
+    chosen = unequal & (cumulative <= max(most_rows, int(cumulative[first])))
     return chosen, bool((chosen == unequal).all())
 
 
@@ -108,15 +108,15 @@ class Comparison:
         sides = [_Side(self.key), _Side(self.key)]
         for side, rows in zip(sides, (self.source, self.sink), strict=True):
             for batch in rows(None):
-                keys, whole = hasher(batch)
-                side.add(batch, keys, whole, chosen)
+                keys, row_hashes = hasher(batch)
+                side.add(batch, keys, row_hashes, chosen)
         hashes, first = np.unique(np.concatenate([side.keys() for side in sides]), return_index=True)
         sums = [side.summed(hashes) for side in sides]
         unequal = (sums[0][0] != sums[1][0]) | (sums[0][1] != sums[1][1])
         values = None
         if self.by_key and 0 < int(unequal.sum()) <= MOST_LOOKED_UP:
-            kept = pa.concat_batches([batch for side in sides for batch in side.values])
-            values = kept.take(pa.array(first[unequal]))
+            sample = pa.concat_batches([batch for side in sides for batch in side.values])
+            values = sample.take(pa.array(first[unequal]))
         return Suspects(hashes[unequal], values)
 
 
@@ -130,19 +130,19 @@ class _Side:
         self.values: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch, keys: Hashes, rows: Hashes, chosen: npt.NDArray[np.bool_]) -> None:
-        wanted = np.flatnonzero(chosen[bucket_of(keys)])
-        if len(wanted):
-            self._keys.append(keys[wanted])
-            self._rows.append(rows[wanted])
-            self.values.append(batch.select(self._key).take(pa.array(wanted)))
+        indices = np.flatnonzero(chosen[bucket_of(keys)])
+        if len(indices):
+            self._keys.append(keys[indices])
+            self._rows.append(rows[indices])
+            self.values.append(batch.select(self._key).take(pa.array(indices)))
 
     def keys(self) -> Hashes:
         return np.concatenate(self._keys)
 
     def summed(self, hashes: Hashes) -> tuple[npt.NDArray[np.int64], Hashes]:
         """Return the number and the sum of the rows with each of these keys."""
-        places = np.searchsorted(hashes, self.keys())
+        indices = np.searchsorted(hashes, self.keys())
         counts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.uint64)
-        np.add.at(counts, places, 1)
-        np.add.at(sums, places, np.concatenate(self._rows))
+        np.add.at(counts, indices, 1)
+        np.add.at(sums, indices, np.concatenate(self._rows))
         return counts, sums

@@ -40,10 +40,10 @@ class Suspects:
     hashes: Hashes
     keys: pa.RecordBatch | None
 
-    def only(self, wanted: Mask) -> Suspects:
+    def only(self, mask: Mask) -> Suspects:
         """Return a subset."""
-        keys = None if self.keys is None else self.keys.filter(pa.array(wanted))
-        return Suspects(self.hashes[wanted], keys)
+        keys = None if self.keys is None else self.keys.filter(pa.array(mask))
+        return Suspects(self.hashes[mask], keys)
 
 
 @dataclass
@@ -97,13 +97,13 @@ def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> SideVi
     if not count:
         return found
     for batch in rows(suspects.keys):
-        keys, whole = hasher(batch)
-        places = np.minimum(np.searchsorted(suspects.hashes, keys), count - 1)
-        matching = np.flatnonzero(suspects.hashes[places] == keys)
-        np.add.at(found.counts, places[matching], 1)
-        np.add.at(found.sums, places[matching], whole[matching])
-        for row in matching[places[matching] < show].tolist():
-            found.shown.setdefault(int(places[row]), batch.slice(row, 1))
+        keys, row_hashes = hasher(batch)
+        indices = np.minimum(np.searchsorted(suspects.hashes, keys), count - 1)
+        matching = np.flatnonzero(suspects.hashes[indices] == keys)
+        np.add.at(found.counts, indices[matching], 1)
+        np.add.at(found.sums, indices[matching], row_hashes[matching])
+        for row in matching[indices[matching] < show].tolist():
+            found.shown.setdefault(int(indices[row]), batch.slice(row, 1))
     return found
 
 
@@ -130,8 +130,8 @@ def recheck(
         quiet = bool(still.any()) and log.quiet(start, log.mark())
         strikes = np.where(still, np.where(quiet, STRIKES, strikes + 1), 0)
         different = strikes >= STRIKES
-        left = ~equal & ~different
-        if not left.any() or not pauses.pause("rows are being written to"):
-            return Verdicts(different, left, after, sink_view, False)
+        undecided = ~equal & ~different
+        if not undecided.any() or not pauses.pause("rows are being written to"):
+            return Verdicts(different, undecided, after, sink_view, False)
         keep = ~equal
         suspects, strikes, different = suspects.only(keep), strikes[keep], different[keep]

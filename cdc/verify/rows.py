@@ -60,8 +60,8 @@ class Expected:
         moment = datetime.now(UTC)
         coercion = replace(self.coercion, lost="null")
         for feed in self.feeds:
-            wanted = keys.select(list(feed.keys)) if keys is not None and feed.keys else None
-            for block in self._after_rules(self.now.rows(feed.table, wanted, self.count), moment):
+            selected = keys.select(list(feed.keys)) if keys is not None and feed.keys else None
+            for block in self._after_rules(self.now.rows(feed.table, selected, self.count), moment):
                 routed = replace(with_source(block, feed.target), table=feed.target.table)
                 rows = coercion(routed, self.schema, self.count).rows
                 yield self.stored.as_stored(rows).select(list(self.columns))

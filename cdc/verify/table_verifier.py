@@ -75,11 +75,11 @@ class TableVerifier:
     def pairs(self, sinks: Mapping[TableId, TableSchema]) -> Sequence[Pair]:
         """Return the tables to compare. Raises SourceError when there are none."""
         self._sources = dict(self._now.tables())
-        wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
+        pattern = None if self._settings.tables is None else TablePattern(self._settings.tables)
         pauses = self.pauses.paused | self.pauses.resumed
         found = pairs(self._sources, sinks, self._middle.routes, self._middle.rules, self._now.partial, pauses)
         chosen = [
-            pair for pair in found if wanted is None or any(wanted.matches(routed.table) for routed in pair.routed)
+            pair for pair in found if pattern is None or any(pattern.matches(routed.table) for routed in pair.routed)
         ]
         if not chosen:
             raise SourceError("no captured table matches", where=self._settings.tables or "tables")
@@ -87,19 +87,19 @@ class TableVerifier:
 
     def report(self, pair: Pair) -> TableReport:
         """Compare one table; one that the source cannot read is open. Raises retryable SourceErrors, and SinkError."""
-        own = [routed.table for routed in pair.routed]
-        names = (str(pair.table), tuple(map(str, own)))
+        sources = [routed.table for routed in pair.routed]
+        names = (str(pair.table), tuple(map(str, sources)))
         if pair.schema is None:
             return TableReport(*names, Verdict.OPEN, note="the pipeline has not reached its creation yet")
-        if paused := [str(table) for table in own if table in self.pauses.paused]:
+        if paused := [str(table) for table in sources if table in self.pauses.paused]:
             return TableReport(*names, Verdict.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
-        if resumed := [str(table) for table in own if table in self.pauses.resumed]:
+        if resumed := [str(table) for table in sources if table in self.pauses.resumed]:
             return TableReport(
                 *names, Verdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet"
             )
         if pair.why_not:
             return TableReport(*names, Verdict.SKIPPED, note=pair.why_not)
-        copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
+        copied = [f"{table} is {self.copying[table]}" for table in sources if table in self.copying]
         if copied:
             return TableReport(*names, Verdict.OPEN, note=f"it is being copied: {', '.join(copied)}")
         stored = self._sink.read_back(pair.table, pair.schema)
@@ -121,7 +121,7 @@ class TableVerifier:
 
     def _comparison(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Comparison:
         counts: Counter[str] = Counter()
-        own = [routed.table for routed in pair.routed]
+        sources = [routed.table for routed in pair.routed]
 
         def count(reason: str, number: int) -> None:
             counts[reason] += number
@@ -132,8 +132,8 @@ class TableVerifier:
         )  # fmt: skip
         log = Log(
             self._now.end,
-            lambda end: self._committed.reaches(self._now, end, own),
-            lambda start, end: self._now.covers(start, end, own),
+            lambda end: self._committed.reaches(self._now, end, sources),
+            lambda start, end: self._now.covers(start, end, sources),
         )
         return Comparison(
             expected, sink_rows(stored, pair.columns), pair.columns, pair.key, expected.by_key, log,
@@ -142,11 +142,11 @@ class TableVerifier:
 
     def _feeds(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Iterator[Feed]:
         empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
-        kept = stored.as_stored(empty).schema
+        stored_types = stored.as_stored(empty).schema
         for routed in pair.routed:
             source, keys = self._sources[routed.table], self._now.keys(routed.table)
             matching = keys_in_source(pair, routed, keys, self._middle.rules, source) and all(
-                _keeps_key_values(kept.field(name).type, arrow_schema(source).field(name).type) for name in keys
+                _keeps_key_values(stored_types.field(name).type, arrow_schema(source).field(name).type) for name in keys
             )
             yield Feed(routed.table, routed.target, keys if matching else ())
 
@@ -155,13 +155,13 @@ class TableVerifier:
         if verdicts is None:
             rows = compared.source_rows, compared.sink_rows
             return TableReport(*names, Verdict.EQUAL, *rows, left_out=pair.left_out)
-        found, left = kinds(verdicts, keyed=bool(pair.key)), int(verdicts.open.sum())
+        found, open_rows = kinds(verdicts, keyed=bool(pair.key)), int(verdicts.open.sum())
         differing = sum(found.values())
-        state = Verdict.DIFFERENT if differing else Verdict.OPEN if left or not compared.all else Verdict.EQUAL
+        state = Verdict.DIFFERENT if differing else Verdict.OPEN if open_rows or not compared.all else Verdict.EQUAL
         note = ""
         if verdicts.waited:
             note = f"the pipeline has committed {_place(self._committed.offset())} only: run it until it has caught up"
-        elif left:
+        elif open_rows:
             note = "some rows are being written to continually"
         elif state is Verdict.OPEN:
             note = "more rows were being written to than can be examined: run it again"
@@ -170,7 +170,7 @@ class TableVerifier:
         )  # fmt: skip
         return TableReport(
             *names, state, compared.source_rows, compared.sink_rows, found[DifferenceKind.MISSING],
-            found[DifferenceKind.EXTRA], found[DifferenceKind.OTHER], left, compared.all,
+            found[DifferenceKind.EXTRA], found[DifferenceKind.OTHER], open_rows, compared.all,
             tuple(shown), pair.left_out, note,
         )  # fmt: skip
 

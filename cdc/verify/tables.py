@@ -62,9 +62,9 @@ def pairs(
     """
     routed: dict[TableId, list[RoutedTable]] = {}
     for table, schema in sorted(sources.items()):
-        made = schema if rules is None or table in held else rules.result(table, schema).schema
+        schema_after = schema if rules is None or table in held else rules.result(table, schema).schema
         for target in routes.targets(table):
-            routed.setdefault(target.table, []).append(RoutedTable(table, target, with_shard(made, target)))
+            routed.setdefault(target.table, []).append(RoutedTable(table, target, with_shard(schema_after, target)))
     return [_pair(table, own, sources, sinks.get(table), rules, partial, held) for table, own in sorted(routed.items())]
 
 
@@ -93,11 +93,11 @@ def _pair(
             masked |= {mask.column.casefold() for mask in rule.masks}
             if rule.soft_delete:
                 reasons.append(f"{each.table}: deleted rows stay in the sink (SOFT_DELETE)")
-    gone = [name for name in schema.names if all(column_index(each.schema, name) is None for each in routed)]
-    other = [name for name in schema.names if name not in gone and name.casefold() in changing]
-    columns = tuple(name for name in schema.names if name not in gone and name not in other)
+    missing = [name for name in schema.names if all(column_index(each.schema, name) is None for each in routed)]
+    other = [name for name in schema.names if name not in missing and name.casefold() in changing]
+    columns = tuple(name for name in schema.names if name not in missing and name not in other)
     left_out = (
-        *(f"{name} (the source has no such column)" for name in gone),
+        *(f"{name} (the source has no such column)" for name in missing),
         *(f"{name} (computed from the change, not from the row)" for name in other),
     )
     key = schema.primary_key if set(schema.primary_key) <= set(columns) else ()
@@ -111,6 +111,6 @@ def keys_in_source(
     pair: Pair, routed: RoutedTable, source_key: Sequence[str], rules: Rules | None, source: TableSchema
 ) -> bool:
     """Whether the sink's key, without the shard column, is the source's unchanged key."""
-    own = [name for name in pair.key if name != routed.target.shard_column]
+    key = [name for name in pair.key if name != routed.target.shard_column]
     computed = set() if rules is None else set(rules.computed(routed.table, source))
-    return bool(own) and set(own) == set(source_key) and not computed & set(own)
+    return bool(key) and set(key) == set(source_key) and not computed & set(key)

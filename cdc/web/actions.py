@@ -101,16 +101,16 @@ ACTIONS: Mapping[str, Action] = {
 }
 
 
-def act_on_several(desk: Desk, what: str, names: Sequence[str]) -> str:
+def act_on_several(desk: Desk, action: str, names: Sequence[str]) -> str:
     """Execute an action on several pipelines; return one message, with the reasons of refusals."""
     if not names:
         raise BadRequest("no pipeline is chosen", hint="choose some in the list first")
     done, refused = 0, list[str]()
     for name in names:
         try:
-            ACTIONS[what].carry_out(desk, name, {})
+            ACTIONS[action].carry_out(desk, name, {})
             done += 1
         except CdcError as error:
             refused.append(f"{name}: {error.message}")
-    message = f"{what}: {done} of {len(names)} pipelines"
+    message = f"{action}: {done} of {len(names)} pipelines"
     return f"{message}. Not: {'; '.join(refused)}" if refused else f"{message}."

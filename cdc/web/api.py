@@ -117,10 +117,10 @@ class Api:
 
     async def act(self, request: Request) -> Response:
         """Execute an action on it."""
-        fields, what = _fields(await request.body()), request.url.path.rpartition("/")[2]
+        fields, action = _fields(await request.body()), request.url.path.rpartition("/")[2]
         read_query(request, ())
-        message = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name_in(request), fields)
-        return JSONResponse({"done": what, "message": message})
+        message = await run_in_threadpool(ACTIONS[action].carry_out, self._desk, name_in(request), fields)
+        return JSONResponse({"done": action, "message": message})
 
     def _one(self, request: Request, part: str) -> tuple[Shown, Mapping[str, str | int]]:
         """Return the requested pipeline, and the query parameters of the endpoint."""

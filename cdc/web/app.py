@@ -125,29 +125,29 @@ class Site:
     async def act(self, request: Request) -> Response:
         """Execute the action of a form, and redirect to the pipeline's page with a message."""
         fields = await self._form(request)
-        name, what = name_in(request), fields.get("action", "")
-        if what not in ACTIONS:
-            raise BadRequest(f"there is no action {what!r}", where=name)
-        message = await run_in_threadpool(ACTIONS[what].carry_out, self._desk, name, _of_action(fields))
+        name, action = name_in(request), fields.get("action", "")
+        if action not in ACTIONS:
+            raise BadRequest(f"there is no action {action!r}", where=name)
+        message = await run_in_threadpool(ACTIONS[action].carry_out, self._desk, name, _of_action(fields))
         return RedirectResponse(f"{link(name)}?said={self._keep_word(message)}", 303)
 
     async def bulk(self, request: Request) -> Response:
         """Start or stop the pipelines selected in the list, and redirect back to it with a message."""
         body = await request.body()
         fields = await self._form(request)
-        what, names = fields.get("action", ""), _form_values(body).get("name", [])
-        if what not in ("start", "stop"):
-            raise BadRequest(f"there is no action {what!r} for several pipelines")
-        message = await run_in_threadpool(act_on_several, self._desk, what, names)
+        action, names = fields.get("action", ""), _form_values(body).get("name", [])
+        if action not in ("start", "stop"):
+            raise BadRequest(f"there is no action {action!r} for several pipelines")
+        message = await run_in_threadpool(act_on_several, self._desk, action, names)
         return RedirectResponse(f"/?said={self._keep_word(message)}", 303)
 
     def _keep_word(self, message: str) -> str:
         """Store a message for the next page; return its id for the address."""
         while len(self._messages) > _MOST_MESSAGES:
             del self._messages[next(iter(self._messages))]
-        word = secrets.token_urlsafe(9)
-        self._messages[word] = message
-        return word
+        token = secrets.token_urlsafe(9)
+        self._messages[token] = message
+        return token
 
     async def login(self, request: Request) -> Response:
         """Show the login form, or begin a session when the token is correct."""
@@ -156,7 +156,7 @@ class Site:
         fields = _fields(await request.body())
         target = same_site_path(fields.get("next", "/"))
         if not self._settings.token or not self._sessions.right(fields.get("token", "")):
-            return _login_form(target, wrong=True)
+            return _login_form(target, failed=True)
         answer = RedirectResponse(target, 303)
         answer.set_cookie(
             self._sessions.cookie, self._sessions.begin(), httponly=True, samesite="strict",
@@ -192,16 +192,16 @@ class Site:
         return HTMLResponse(render("failed.html", self._visitor(request), error=error, back=back), status)
 
 
-def _login_form(target: str, wrong: bool = False) -> Response:
+def _login_form(target: str, failed: bool = False) -> Response:
     """Return the login form, which redirects to `target`."""
-    return HTMLResponse(render("login.html", None, target=target, wrong=wrong), 401 if wrong else 200)
+    return HTMLResponse(render("login.html", None, target=target, wrong=failed), 401 if failed else 200)
 
 
 def _respond_timed(page: Callable[[], str]) -> Response:
     """Return a page with its CPU time in milliseconds: the script refreshes costly pages less often."""
-    begun = time.thread_time()
+    started = time.thread_time()
     text = page()
-    return HTMLResponse(text, headers={"Server-Timing": f"page;dur={1000 * (time.thread_time() - begun):.1f}"})
+    return HTMLResponse(text, headers={"Server-Timing": f"page;dur={1000 * (time.thread_time() - started):.1f}"})
 
 
 async def no_such_address(request: Request, error: Exception) -> Response:

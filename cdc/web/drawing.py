@@ -82,8 +82,8 @@ def spark_points(points: Sequence[Point]) -> tuple[int, str]:
     """Return the width and the points of a small line of the rows written per second."""
     last = [point.written_per_s for point in points[-SPARK_POINTS:]]
     top = max(last, default=0.0) or 1.0
-    places = " ".join([f"{i},{19 - round(17 * rate / top)}" for i, rate in enumerate(last)])
-    return max(1, len(last) - 1), places or "0,19 1,19"
+    coordinates = " ".join([f"{i},{19 - round(17 * rate / top)}" for i, rate in enumerate(last)])
+    return max(1, len(last) - 1), coordinates or "0,19 1,19"
 
 
 def phase_bars(phases: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:

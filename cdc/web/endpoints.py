@@ -55,9 +55,9 @@ def read_query(request: Request, parameters: tuple[QueryParameter, ...]) -> Mapp
     names = [name for name, _ in given]
     for name in names:
         if name not in known or names.count(name) > 1:
-            what = "is given twice" if name in known else "is unknown"
+            problem = "is given twice" if name in known else "is unknown"
             hint = f"there are: {', '.join(known)}" if known else "this address has none"
-            raise BadRequest(what, where=f"query parameter {name[:50]}", hint=hint)
+            raise BadRequest(problem, where=f"query parameter {name[:50]}", hint=hint)
     return {name: each.default for name, each in known.items()} | {name: known[name].read(v) for name, v in given}
 
 

@@ -67,8 +67,8 @@ def _status_line(shown: Shown) -> tuple[str, str, str | None]:
 def _copies(status: StatusDocument) -> list[str]:
     """Describe the tables that are being copied; empty for none."""
     copies = [table.copy for table in status.tables if table.copy is not None and table.copy.state != "done"]
-    done, whole = sum(copy.rows for copy in copies), sum(copy.estimated_rows for copy in copies)
-    return [f"{len(copies)} copying, {percent(done, whole)} %"] if copies else []
+    done, total = sum(copy.rows for copy in copies), sum(copy.estimated_rows for copy in copies)
+    return [f"{len(copies)} copying, {percent(done, total)} %"] if copies else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,9 @@ def _rules(rules: object, without: str) -> tuple[str, list[str]]:
 
 
 def _waiting(status: StatusDocument) -> str:
-    behind = status.lag
-    waits = [] if behind.bytes is None else [size_text(behind.bytes)]
-    waits += [] if behind.transactions is None else [f"{behind.transactions:,} transactions"]
+    lag = status.lag
+    waits = [] if lag.bytes is None else [size_text(lag.bytes)]
+    waits += [] if lag.transactions is None else [f"{lag.transactions:,} transactions"]
     return f"{', '.join(waits)} waiting" if waits else "behind the source"
 
 

@@ -23,8 +23,8 @@ def plots(status: StatusDocument, root: Path, span: str) -> tuple[Plot | None, P
     now_s = time.time()
     begin_s = now_s - RANGES[span][1]
     points, shown_s = _points(status, root, span, begin_s), (begin_s, now_s)
-    behind = plot(points, {"lag": lambda point: point.lag_s}, "Lag", "s", lag, shown_s)
-    return behind, plot(points, _RATES, "Rows per second", "rows/s", _rate, shown_s)
+    lag_plot = plot(points, {"lag": lambda point: point.lag_s}, "Lag", "s", lag, shown_s)
+    return lag_plot, plot(points, _RATES, "Rows per second", "rows/s", _rate, shown_s)
 
 
 def _rate(per_s: float) -> str:

@@ -40,7 +40,7 @@ def render(template: str, visitor: Visitor | None, crumbs: Sequence[tuple[str, s
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("cdc.web"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -49,10 +49,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.update(link=link, PHASES=PHASES, **drawing.EDGES)
-    made.filters.update({each.__name__: each for each in words.FILTERS})
-    made.filters.update(bars=drawing.phase_bars, spark=drawing.spark_points)
-    return made
+    environment.globals.update(link=link, PHASES=PHASES, **drawing.EDGES)
+    environment.filters.update({each.__name__: each for each in words.FILTERS})
+    environment.filters.update(bars=drawing.phase_bars, spark=drawing.spark_points)
+    return environment
 
 
 def _shown(value: object) -> Markup:

@@ -76,8 +76,8 @@ class Verifications:
             result = self._compare(view, on_report)
         except Exception as error:  # noqa: BLE001 - shown on the page
             now = time.time()
-            own = for_a_server(error, view.name) if isinstance(error, CdcError) else error
-            self._update(view.name, state="failed", ended_s=now, error=shown_error(own, now))
+            shown = for_a_server(error, view.name) if isinstance(error, CdcError) else error
+            self._update(view.name, state="failed", ended_s=now, error=shown_error(shown, now))
             return
         self._update(view.name, state=_verdict(result), ended_s=time.time(), summary=result.summary)
 

@@ -42,9 +42,9 @@ def lag(lag_s: float | None) -> str:
     return "–" if lag_s is None else seconds(lag_s) if lag_s else "0 s"
 
 
-def percent(part: float, whole: float) -> int:
+def percent(part: float, total: float) -> int:
     """Return a percentage from 0 to 100."""
-    return 0 if whole <= 0 else int(min(100.0, 100 * part / whole))
+    return 0 if total <= 0 else int(min(100.0, 100 * part / total))
 
 
 def ago(at_s: float | None) -> str:

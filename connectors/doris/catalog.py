@@ -50,8 +50,8 @@ class DorisTable(ActualTable[SqlType]):
             target = sized.target(column.name, nullable=column.nullable, is_key=self.in_key(column.name))
             if target is not None:
                 found.append(target)
-        kept = (self.sequence,) if self.sequence else ()
-        return TargetTable(self.id, tuple(found), self.key, bool(self.key), kept)
+        internal = (self.sequence,) if self.sequence else ()
+        return TargetTable(self.id, tuple(found), self.key, bool(self.key), internal)
 
 
 def read_table(session: SqlSession, table: TableId, comment: str = "") -> DorisTable:
@@ -60,8 +60,8 @@ def read_table(session: SqlSession, table: TableId, comment: str = "") -> DorisT
     columns = tuple(_column(record) for record in session.records(f"SHOW FULL COLUMNS FROM {name}"))
     created = str(session.rows(f"SHOW CREATE TABLE {name}")[0][1])
     # Only search the text after the columns: the comments of columns may contain anything.
-    rest = created[max(created.rfind("\n) ENGINE"), 0) :]
-    model, hashed, sequence = _MODEL.search(rest), _HASHED.search(rest), _SEQUENCE.search(rest)
+    clauses = created[max(created.rfind("\n) ENGINE"), 0) :]
+    model, hashed, sequence = _MODEL.search(clauses), _HASHED.search(clauses), _SEQUENCE.search(clauses)
     sorted_by = _names(model[2]) if model else ()
     return DorisTable(
         table,

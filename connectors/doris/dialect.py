@@ -158,8 +158,8 @@ class DorisDialect(TableDialect):
         self, table: ActualTable[SqlType], column: ActualColumn[SqlType], after: str | None
     ) -> Sequence[str]:
         """ADD COLUMN, after another column or last."""
-        place = f" AFTER {quoted(after)}" if after is not None else ""
-        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {_definition(column)}{place}"]
+        position = f" AFTER {quoted(after)}" if after is not None else ""
+        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {_definition(column)}{position}"]
 
     def modify_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], value: str) -> str:
         """MODIFY COLUMN with the whole definition: default, nullability and KEY have to be repeated as they are."""

@@ -48,8 +48,8 @@ class DorisSchemas(ServerSchemas[SqlType]):
         """Read the tables, with two statements for each one that exists."""
         databases = self.databases()
         comments = {name: self.comments(name) for name in {table.database for table in tables} & set(databases)}
-        there = [table for table in dict.fromkeys(tables) if table.table in comments.get(table.database, {})]
-        found = [read_table(self._session, table, comments[table.database][table.table]) for table in there]
+        existing = [table for table in dict.fromkeys(tables) if table.table in comments.get(table.database, {})]
+        found = [read_table(self._session, table, comments[table.database][table.table]) for table in existing]
         return Layout(found, databases)
 
     def wait_for_loads(self, databases: Sequence[str]) -> None:

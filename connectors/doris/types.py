@@ -93,10 +93,10 @@ def read_type(text: str) -> SqlType:
     match = _SHOWN.fullmatch(text)
     if match is None:
         return SqlType(text.strip().upper())
-    word = match[1].upper()
-    if "unsigned" in text.lower() and word == "BIGINT":
+    type_name = match[1].upper()
+    if "unsigned" in text.lower() and type_name == "BIGINT":
         return SqlType("LARGEINT")
-    name = _SPELLINGS.get(word, word)
+    name = _SPELLINGS.get(type_name, type_name)
     length = int(match[2]) if match[2] else None
     if name == "DECIMAL":
         return SqlType(name, length if length is not None else WIDEST_DECIMAL, int(match[3] or 0))

@@ -43,9 +43,9 @@ _EPOCH_BITS, _BATCH_BITS, _PART_BITS = 10, 36, 16
 def version(epoch: int, batch: int, partition: int) -> int:
     """The version of the documents in one part of a batch: greater for later batches and epochs. Below 2^62."""
     parts = ((epoch, _EPOCH_BITS, "epoch"), (batch, _BATCH_BITS, "batch"), (partition, _PART_BITS, "part"))
-    for value, bits, what in parts:
+    for value, bits, name in parts:
         if not 0 <= value < 1 << bits:
-            raise SinkError(f"the {what} {value} is beyond {bits} bits of a document's version")
+            raise SinkError(f"the {name} {value} is beyond {bits} bits of a document's version")
     return (epoch << _BATCH_BITS | batch) << _PART_BITS | partition
 
 
@@ -116,7 +116,7 @@ class Sender:
         return left.refused
 
     def _busy(self, reason: str) -> SinkUnavailable:
-        hint = next((hint for words, hint in _BUSY_HINTS.items() if words in reason), "")
+        hint = next((hint for pattern, hint in _BUSY_HINTS.items() if pattern in reason), "")
         message = f"the cluster takes no more documents just now (429): {reason}"
         return SinkUnavailable(message[:600], where=self.client.hosts[0], hint=hint)
 
@@ -134,16 +134,16 @@ class Sender:
                 raise _dropped_error(found)
         if not answer.get("errors"):
             return _RemainingBody(b"", (), body.refused)
-        again, numbers, kept, first_reason = [], [], list(body.refused), ""
-        for place, (item, text) in enumerate(zip(answer["items"], items(body.text), strict=True)):
+        retried, numbers, documents, first_reason = [], [], list(body.refused), ""
+        for index, (item, text) in enumerate(zip(answer["items"], items(body.text), strict=True)):
             action, found = next(iter(item.items()))
             if self._is_later(action, found, highest):
                 first_reason = first_reason or _reason(found)
-                again.append(text)
-                numbers.append(body.numbers[place])
+                retried.append(text)
+                numbers.append(body.numbers[index])
             elif self.keep and _is_refused(found):
-                kept.append(RefusedDocument(body.numbers[place], _reason(found), text))
-        return _RemainingBody(b"".join(again), numbers, kept, first_reason)
+                documents.append(RefusedDocument(body.numbers[index], _reason(found), text))
+        return _RemainingBody(b"".join(retried), numbers, documents, first_reason)
 
     def _halves(self, body: _RemainingBody, highest: int) -> _RemainingBody:
         """Send a body in two halves because it is larger than the server takes."""
@@ -169,8 +169,8 @@ class Sender:
             return True
         reason, where = _reason(found), str(found.get("_index"))
         if status == 409:
-            there = _THERE.search(reason)
-            if there and int(there[1]) <= highest:
+            existing = _THERE.search(reason)
+            if existing and int(existing[1]) <= highest:
                 return False
             hint = "end the other pipeline that writes this index; then `cdc resync` the table"
             message = f"the document {found.get('_id')} is of a later batch than this pipeline has written: {reason}"

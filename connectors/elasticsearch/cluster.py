@@ -59,8 +59,8 @@ class SearchCluster:
 
     def indexes(self, tables: Sequence[TableId]) -> dict[TableId, Index]:
         """The tables' own indexes. Raises as `indexes_behind`."""
-        behind = self.indexes_behind(tables)
-        found = {table: behind[alias] for table in tables if (alias := self.names.alias(table)) in behind}
+        by_alias = self.indexes_behind(tables)
+        found = {table: by_alias[alias] for table in tables if (alias := self.names.alias(table)) in by_alias}
         return {table: index for table, index in found.items() if is_of(index, table)}
 
     def index(self, table: TableId) -> Index:
@@ -111,15 +111,17 @@ class SearchCluster:
         """Create the missing shards of a table's index. Raises SinkError when another table has the name of one."""
         index, alias = self.index(table), self.names.alias(table)
         for suffix in sorted(set(suffixes) - {*index.shards, ""}):
-            own = index.shard_alias(alias, suffix)
-            for name in self._definitions([own]):
+            own_alias = index.shard_alias(alias, suffix)
+            for name in self._definitions([own_alias]):
                 hint = "set sharding.suffix.separator so that the names differ, or route that table elsewhere"
-                raise SinkError(f"the rows of {suffix} belong into {own}, which is {name}", where=str(table), hint=hint)
+                raise SinkError(
+                    f"the rows of {suffix} belong into {own_alias}, which is {name}", where=str(table), hint=hint
+                )
             try:
                 self.carry_out(shard_request(index, alias, suffix, settings))
             except ErrorAnswer as error:
                 hint = "see the cluster's log; each text of sharding.suffix.key has an index of its own"
-                raise SinkError(str(error), where=own, hint=hint) from None
+                raise SinkError(str(error), where=own_alias, hint=hint) from None
 
     def _definitions(self, names: Sequence[str]) -> dict[str, Any]:
         """The definitions of the indexes that exist under these names or aliases, by the indexes' names."""
@@ -148,8 +150,8 @@ class SearchCluster:
         """`index.gc_deletes` in seconds, of all pipelines' indexes; with `own`, only of this pipeline's."""
         path = "/_all/_mapping?filter_path=*.mappings._meta.cdc.pipeline"
         found = self.client.request("GET", path)
-        made = {name: one["mappings"]["_meta"]["cdc"]["pipeline"] for name, one in found.items()}
-        names = [name for name, pipeline in made.items() if pipeline == self.pipeline or not own]
+        owners = {name: one["mappings"]["_meta"]["cdc"]["pipeline"] for name, one in found.items()}
+        names = [name for name, pipeline in owners.items() if pipeline == self.pipeline or not own]
         seconds: dict[str, float] = {}
         for some in _listed(names):
             path = (
@@ -157,8 +159,8 @@ class SearchCluster:
             )
             for name, one in self.client.request("GET", path).items():
                 texts = {**one.get("defaults", {}), **one["settings"]}
-                kept = texts["index.gc_deletes"]
-                seconds[name] = _seconds(kept)
+                retention = texts["index.gc_deletes"]
+                seconds[name] = _seconds(retention)
         return seconds
 
     def wait_for_earlier(self) -> None:
@@ -177,9 +179,9 @@ class SearchCluster:
         try:
             self.client.request(request.method, request.path, request.body)
         except ErrorAnswer as error:
-            gone = request.method == "DELETE" and error.status == 404
-            there = request.method == "PUT" and error.kind == "resource_already_exists_exception"
-            if gone or there or (error.status == 404 and self._leads(request)):
+            is_deleted = request.method == "DELETE" and error.status == 404
+            exists = request.method == "PUT" and error.kind == "resource_already_exists_exception"
+            if is_deleted or exists or (error.status == 404 and self._leads(request)):
                 return
             if _NO_UNSIGNED_LONG not in error.reason:
                 raise
@@ -189,8 +191,8 @@ class SearchCluster:
         """Whether all aliases that a request adds point to their indexes already."""
         actions = request.body.get("actions", ()) if request.path == "/_aliases" else ()
         added = [action["add"] for action in actions if "add" in action]
-        there = {one["alias"]: self._definitions([one["alias"]]) for one in added}
-        return bool(added) and all(one["index"] in there[one["alias"]] for one in added)
+        definitions = {one["alias"]: self._definitions([one["alias"]]) for one in added}
+        return bool(added) and all(one["index"] in definitions[one["alias"]] for one in added)
 
     def refresh(self, tables: Sequence[TableId]) -> None:
         """Make the stored documents visible to searches."""
@@ -250,8 +252,8 @@ class SearchCluster:
 def _suffix(index: Index, alias: str, aliases: Mapping[str, Mapping[str, Any]]) -> str:
     """The suffix in a shard's name, from the shard's own alias."""
     begin = index.shard_alias(alias, "")
-    own = (one for one, more in aliases.items() if more.get("is_write_index") and one.startswith(begin))
-    return next(own, begin).removeprefix(begin)
+    write_indexes = (one for one, more in aliases.items() if more.get("is_write_index") and one.startswith(begin))
+    return next(write_indexes, begin).removeprefix(begin)
 
 
 def foreign_index_error(index: Index, table: TableId) -> SinkError:

@@ -59,8 +59,8 @@ class BatchDeadLetters:
             return
         index, file = self._index(handle.table), self._files[handle.table]
         for positions, found in zip(flush.positions, refused, strict=True):
-            places = positions.decode().split("\n")
-            file.write(_letter(index, each, places[each.number] if positions else "") for each in found)
+            position_lines = positions.decode().split("\n")
+            file.write(_letter(index, each, position_lines[each.number] if positions else "") for each in found)
             self.counts[f"{COUNTED} {index.table}"] += len(found)
 
 

@@ -87,51 +87,51 @@ def document_ids(rows: pa.RecordBatch, key: Sequence[str]) -> pa.Array:
 
 
 def lines(
-    rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, gone: np.ndarray, place: DocumentTarget
+    rows: pa.RecordBatch, schema: TableSchema, ids: pa.Array, deleted: np.ndarray, target: DocumentTarget
 ) -> pa.Array:
     """The text of each row: the action, and the document unless the row is deleted. Each line ends with a line feed.
 
-    `gone` (bool[n]) marks the deleted rows. Raises SinkError for a number that JSON cannot write.
+    `deleted` (bool[n]) marks the deleted rows. Raises SinkError for a number that JSON cannot write.
     """
-    index = "" if place.sharding[0] else f'"_index":{json.dumps(place.alias)},'
-    head = f'{index}"version":{place.version},"version_type":"external_gte","_id":"'
-    clean_ids, end = escaped(ids, _ESCAPES), _end(rows, place)
-    made = concatenate(
-        [f'{{"index":{{"require_alias":true,{head}', clean_ids, end, *_document(rows, schema, place), "\n"]
+    index = "" if target.sharding[0] else f'"_index":{json.dumps(target.alias)},'
+    head = f'{index}"version":{target.version},"version_type":"external_gte","_id":"'
+    clean_ids, end = escaped(ids, _ESCAPES), _end(rows, target)
+    documents = concatenate(
+        [f'{{"index":{{"require_alias":true,{head}', clean_ids, end, *_document(rows, schema, target), "\n"]
     )
-    if gone.any():
+    if deleted.any():
         deletes = concatenate([f'{{"delete":{{{head}', clean_ids, end])
-        made = pc.if_else(pa.array(gone), deletes, made)
-    return made
+        documents = pc.if_else(pa.array(deleted), deletes, documents)
+    return documents
 
 
-def _end(rows: pa.RecordBatch, place: DocumentTarget) -> Piece:
+def _end(rows: pa.RecordBatch, target: DocumentTarget) -> Piece:
     """The part of the action line after the id."""
     plain_end: Piece = '"}}\n'
-    if place.sharding[0]:
-        suffixes = shard_suffixes(rows, place)
-        own = pc.binary_join_element_wise(place.alias, place.sharding[1], suffixes, "")
-        aliases = pc.if_else(pc.equal(suffixes, ""), place.alias, own)
+    if target.sharding[0]:
+        suffixes = shard_suffixes(rows, target)
+        shard_aliases = pc.binary_join_element_wise(target.alias, target.sharding[1], suffixes, "")
+        aliases = pc.if_else(pc.equal(suffixes, ""), target.alias, shard_aliases)
         plain_end = pc.binary_join_element_wise('","_index":"', escaped(aliases, _ESCAPES), plain_end, "")
-    if not place.routing:
+    if not target.routing:
         return plain_end
-    texts = escaped(plain(rows.column(place.routing)), _ESCAPES)
+    texts = escaped(plain(rows.column(target.routing)), _ESCAPES)
     routed = pc.binary_join_element_wise('","routing":"', texts, plain_end, "")
     return pc.if_else(pc.fill_null(pc.not_equal(texts, ""), False), routed, plain_end)
 
 
-def shard_suffixes(rows: pa.RecordBatch, place: DocumentTarget) -> pa.Array:
+def shard_suffixes(rows: pa.RecordBatch, target: DocumentTarget) -> pa.Array:
     """The suffix of the shard that each row belongs to; empty for NULL and an empty text."""
-    texts = pc.fill_null(plain(rows.column(place.sharding[0])), "").dictionary_encode()
+    texts = pc.fill_null(plain(rows.column(target.sharding[0])), "").dictionary_encode()
     return pa.array([shard_suffix(text) for text in texts.dictionary.to_pylist()], pa.string()).take(texts.indices)
 
 
-def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentTarget) -> list[Piece]:
+def _document(rows: pa.RecordBatch, schema: TableSchema, target: DocumentTarget) -> list[Piece]:
     """The JSON object of each row."""
     pieces: list[Piece] = ["{"]
     for number, (values, column) in enumerate(zip(rows.columns, schema.columns, strict=True)):
         name = json.dumps(column.name, ensure_ascii=False)
-        text, quoted = _value(values, column.name, column.type.kind, place)
+        text, quoted = _value(values, column.name, column.type.kind, target)
         pieces.append(f"{',' if number else ''}{name}:")
         if not values.null_count:
             pieces += ['"', text, '"'] if quoted else [text]
@@ -140,19 +140,19 @@ def _document(rows: pa.RecordBatch, schema: TableSchema, place: DocumentTarget) 
     return [*pieces, "}"]
 
 
-def _value(values: pa.Array, name: str, kind: Kind, place: DocumentTarget) -> tuple[pa.Array, bool]:
+def _value(values: pa.Array, name: str, kind: Kind, target: DocumentTarget) -> tuple[pa.Array, bool]:
     """The JSON text of each value, and whether it needs quotes."""
-    if kind is Kind.JSON and name in place.objects:
+    if kind is Kind.JSON and name in target.objects:
         return values, False
     if pa.types.is_floating(values.type):
         bad = not_finite(values)
-        if bad is not None and place.all_numbers:
+        if bad is not None and target.all_numbers:
             return _numbers(values), False
         if bad is not None:
             hint = "leave such rows out with a filter, or make them NULL with a projection"
-            raise SinkError(f"{bad} is no JSON number", where=f"{place.table}.{name}", hint=hint)
+            raise SinkError(f"{bad} is no JSON number", where=f"{target.table}.{name}", hint=hint)
         return plain(values), False
-    number = pa.types.is_integer(values.type) and name not in place.texts
+    number = pa.types.is_integer(values.type) and name not in target.texts
     if number or pa.types.is_boolean(values.type) or pa.types.is_list(values.type):
         return plain(values), False
     return (escaped(values, _ESCAPES) if pa.types.is_string(values.type) else plain(values)), True

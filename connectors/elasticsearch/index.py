@@ -154,10 +154,10 @@ def move_aliases(index: Index, old: str, new: str) -> list[dict[str, Any]]:
     ]
     for suffix in index.shards:
         name = index.shard(suffix)
-        before, behind = index.shard_alias(old, suffix), index.shard_alias(new, suffix)
+        before, after = index.shard_alias(old, suffix), index.shard_alias(new, suffix)
         actions += [{"remove": {"index": name, "alias": alias}} for alias in (old, before)]
         actions.append({"add": {"index": name, "alias": new, "is_write_index": False}})
-        actions.append({"add": {"index": name, "alias": behind, "is_write_index": True}})
+        actions.append({"add": {"index": name, "alias": after, "is_write_index": True}})
     return actions
 
 

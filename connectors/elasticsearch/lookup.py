@@ -35,17 +35,17 @@ def looked_for(block: ChangeBlock, key: Sequence[str], of: DocumentTarget) -> tu
     if not unknown.any():
         return None, block
     ids = document_ids(block.rows, key).dictionary_encode()
-    number, place = ids.indices.to_numpy(zero_copy_only=False), np.arange(len(kinds))
+    number, row = ids.indices.to_numpy(zero_copy_only=False), np.arange(len(kinds))
     last = np.full(len(ids.dictionary), -1)
-    np.maximum.at(last, number[unknown], place[unknown])
-    kept = (place > last[number]) | ((place == last[number]) & (kinds == RowKind.UPDATE_AFTER))
+    np.maximum.at(last, number[unknown], row[unknown])
+    final = (row > last[number]) | ((row == last[number]) & (kinds == RowKind.UPDATE_AFTER))
     chosen = np.sort(last[last >= 0])
-    places = _places(block.rows.take(pa.array(chosen)), of)
+    targets = _places(block.rows.take(pa.array(chosen)), of)
     lines = [
-        json.dumps({"id": ids.dictionary[number[at]].as_py()} | (place_of if kept[at] else {})) + "\n"
-        for at, place_of in zip(chosen.tolist(), places, strict=True)
+        json.dumps({"id": ids.dictionary[number[at]].as_py()} | (place_of if final[at] else {})) + "\n"
+        for at, place_of in zip(chosen.tolist(), targets, strict=True)
     ]
-    return pa.array(lines, pa.string()), block.filter(kept)
+    return pa.array(lines, pa.string()), block.filter(final)
 
 
 def _places(rows: pa.RecordBatch, of: DocumentTarget) -> list[dict[str, str]]:
@@ -63,11 +63,11 @@ def _unknown(block: ChangeBlock, kinds: np.ndarray, key: Sequence[str]) -> np.nd
 
     A row with only NULLs besides its key counts too, because it looks the same as a key alone.
     """
-    gone = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    removed = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
     for name in (name for name in block.schema.names if name not in key):
-        gone = gone & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
+        removed = removed & block.rows.column(name).is_null().to_numpy(zero_copy_only=False)
     paired = np.concatenate(([False], kinds[:-1] == RowKind.UPDATE_BEFORE))
-    found: np.ndarray = gone | ((kinds == RowKind.UPDATE_AFTER) & ~paired)
+    found: np.ndarray = removed | ((kinds == RowKind.UPDATE_AFTER) & ~paired)
     return found
 
 
@@ -76,10 +76,10 @@ def deletes_of(client: SearchClient, alias: str, version: int, lines: bytes) -> 
 
     The search covers everything that was sent before. Raises SinkError, SinkUnavailable.
     """
-    wanted = [json.loads(line) for line in lines.splitlines()]
+    requests = [json.loads(line) for line in lines.splitlines()]
     found = []
-    for first in range(0, len(wanted), _SEARCHED):
-        part = {item["id"]: (item.get("index"), item.get("routing")) for item in wanted[first : first + _SEARCHED]}
+    for first in range(0, len(requests), _SEARCHED):
+        part = {item["id"]: (item.get("index"), item.get("routing")) for item in requests[first : first + _SEARCHED]}
         for id_, index, routing in _hits(client, alias, list(part)):
             if part[id_] != (index, routing):
                 action: dict[str, Any] = {"_index": index, "version": version, "version_type": "external_gte"}

@@ -85,7 +85,7 @@ class FieldRules:
         name = f"{table}.{column.name}"
         if name in self.unindexed and column.type.kind is Kind.JSON:
             return {"type": "object", "enabled": False}
-        found = self._field(column.type, words=name in self.text_columns)
+        found = self._field(column.type, searchable=name in self.text_columns)
         if name in self.unindexed and found["type"] not in ("object", "binary"):
             found = {key: value for key, value in found.items() if key not in ("ignore_above", "fields")}
             found["index"] = False
@@ -93,7 +93,7 @@ class FieldRules:
                 found["doc_values"] = False
         return found
 
-    def _field(self, kind: DataType, *, words: bool) -> dict[str, Any]:
+    def _field(self, kind: DataType, *, searchable: bool) -> dict[str, Any]:
         malformed = {"ignore_malformed": True} if self.ignore_malformed else {}
         if kind.kind in _LONG:
             return {"type": "long", **malformed}
@@ -114,7 +114,7 @@ class FieldRules:
         if kind.kind is Kind.VECTOR:
             return {"type": "float", "index": False, "doc_values": False}
         if kind.kind in TEXTS:
-            return self._text("text" if words else self.text_as)
+            return self._text("text" if searchable else self.text_as)
         return self._keyword()
 
     def _keyword(self) -> dict[str, Any]:
@@ -141,12 +141,12 @@ class FieldRules:
 
     def routing_column(self, table: TableId, schema: TableSchema) -> str:
         """The column whose text is the routing of documents; empty for none. Raises ChangeRefused."""
-        wanted = [name for name in self.routing if name.rpartition(".")[0] == str(table)]
-        for name in wanted:
+        columns = [name for name in self.routing if name.rpartition(".")[0] == str(table)]
+        for name in columns:
             if name.rpartition(".")[2] not in schema.names:
                 hint = "name a column that the table has in index.routing-columns, or leave the entry out"
                 raise ChangeRefused(f"there is no column {name.rpartition('.')[2]}", where=str(table), hint=hint)
-        return wanted[0].rpartition(".")[2] if wanted else ""
+        return columns[0].rpartition(".")[2] if columns else ""
 
     def sharding_column(self, table: TableId, schema: TableSchema) -> str:
         """The column that has an index for each of its texts; empty for none. Raises ChangeRefused."""
@@ -178,25 +178,25 @@ def check_field(table: TableId, name: str) -> None:
         raise ChangeRefused(reason, where=str(table), hint="give the column another name with a projection")
 
 
-def same_text(there: DataType, wanted: DataType) -> bool:
+def same_text(existing: DataType, expected: DataType) -> bool:
     """Whether every value has the same text in both types; ids and routing are made of that text."""
-    if there.kind in INTEGERS or there.kind in TEXTS:
-        return wanted.kind in (INTEGERS if there.kind in INTEGERS else TEXTS)
-    padded = there.kind is Kind.BINARY and there.length != wanted.length
-    return there.kind is wanted.kind and (there.scale or 0) == (wanted.scale or 0) and not padded
+    if existing.kind in INTEGERS or existing.kind in TEXTS:
+        return expected.kind in (INTEGERS if existing.kind in INTEGERS else TEXTS)
+    padded = existing.kind is Kind.BINARY and existing.length != expected.length
+    return existing.kind is expected.kind and (existing.scale or 0) == (expected.scale or 0) and not padded
 
 
-def same_value(there: DataType, wanted: DataType) -> bool:
+def same_value(existing: DataType, expected: DataType) -> bool:
     """Whether documents hold every value of both types in the same way, given that the field is the same."""
-    if wanted.kind is Kind.DECIMAL:
-        return same_text(there, wanted)
-    return there.kind is wanted.kind or _SPELLED.isdisjoint((there.kind, wanted.kind))
+    if expected.kind is Kind.DECIMAL:
+        return same_text(existing, expected)
+    return existing.kind is expected.kind or _SPELLED.isdisjoint((existing.kind, expected.kind))
 
 
-def same_field(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def same_field(existing: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
     """Whether an existing field agrees with the wanted one in everything that cannot be changed.
 
     A server without unsigned_long has keyword fields instead.
     """
-    kinds = there.get("type", "object"), wanted.get("type", "object")
+    kinds = existing.get("type", "object"), expected.get("type", "object")
     return kinds[0] == kinds[1] or kinds == ("keyword", "unsigned_long")

@@ -45,7 +45,7 @@ def _check_part(text: str) -> str:
 
 
 def _sharding_parts(text: str) -> list[list[str]]:
-    return [[word.strip() for word in part.split(":")] for part in text.split(";") if part.strip()]
+    return [[item.strip() for item in part.split(":")] for part in text.split(";") if part.strip()]
 
 
 def _check_sharding(text: str) -> str:
@@ -250,5 +250,5 @@ class ElasticsearchSinkOptions(SinkOptions):
 
     def settings(self) -> dict[str, Any]:
         """The settings of new indexes, by the names that the server gives them."""
-        given = {name.removeprefix(INDEX_SETTINGS): text for name, text in self.passed.items()}
-        return {"gc_deletes": self.gc_deletes, **given}
+        settings = {name.removeprefix(INDEX_SETTINGS): text for name, text in self.passed.items()}
+        return {"gc_deletes": self.gc_deletes, **settings}

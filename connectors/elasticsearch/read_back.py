@@ -45,14 +45,14 @@ class Documents:
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     def _convert(self, values: pa.Array, index: int) -> pa.Array:
-        column, wanted = self._schema.columns[index], self.arrow.field(index).type
+        column, target = self._schema.columns[index], self.arrow.field(index).type
         if column.type.kind is Kind.JSON:
             return pa.array([None if text is None else _json(text) for text in values.to_pylist()], pa.string())
-        if pa.types.is_floating(wanted):
-            return pc.add(values, pa.scalar(0.0, wanted))  # -0.0 is read back as the number 0
-        if values.type == wanted:
+        if pa.types.is_floating(target):
+            return pc.add(values, pa.scalar(0.0, target))  # -0.0 is read back as the number 0
+        if values.type == target:
             return values
-        return decimals(values) if pa.types.is_decimal(values.type) else values.cast(wanted)
+        return decimals(values) if pa.types.is_decimal(values.type) else values.cast(target)
 
     def _scroll_all(self) -> Iterator[list[dict[str, Any]]]:
         path = f"/{name_of(self._alias)}"
@@ -91,12 +91,12 @@ class Documents:
     def _batch(self, documents: list[dict[str, Any]]) -> pa.RecordBatch:
         columns = []
         for column, field in zip(self._schema.columns, self.arrow, strict=True):
-            held = [document.get(column.name) for document in documents]
+            values = [document.get(column.name) for document in documents]
             if column.name not in self._index.objects:
-                held = [_value(value, column.type.kind) for value in held]
+                values = [_value(value, column.type.kind) for value in values]
             elif column.type.kind is Kind.JSON:
-                held = [_spelled(value) for value in held]
-            columns.append(_as(held, field.type))
+                values = [_spelled(value) for value in values]
+            columns.append(_as(values, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
 
@@ -134,8 +134,8 @@ def _as(values: list[Any], kind: pa.DataType) -> pa.Array:
 def _span(text: str) -> int:
     """The microseconds of a text such as `-838:59:59.000000`."""
     hours, minutes, seconds = text.lstrip("-").split(":")
-    whole, _, fraction = seconds.partition(".")
-    size = ((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
+    whole_seconds, _, fraction = seconds.partition(".")
+    size = ((int(hours) * 60 + int(minutes)) * 60 + int(whole_seconds)) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
     return -size if text.startswith("-") else size
 
 

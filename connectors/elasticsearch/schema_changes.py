@@ -66,18 +66,18 @@ class IndexChanges:
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out the remaining changes of a batch, in order. Raises ChangeRefused."""
         journal = Journal(self.store, batch, changes)
-        left = changes[journal.done :]
-        if not left:
+        remaining = changes[journal.done :]
+        if not remaining:
             return
         self.cluster.wait_for_earlier()
-        planner = self._planner(left)
-        planned = [planner.plan(change) for change in left]
-        for change, requests in zip(left, planned, strict=True):
+        planner = self._planner(remaining)
+        planned = [planner.plan(change) for change in remaining]
+        for change, requests in zip(remaining, planned, strict=True):
             for request in requests:
                 try:
                     self.cluster.carry_out(request)
                 except ErrorAnswer as refused:
-                    hints = (hint for words, hint in HINTS.items() if words in refused.reason)
+                    hints = (hint for reason, hint in HINTS.items() if reason in refused.reason)
                     hint = next(hints, "see the cluster's log")
                     kind = SinkError if refused.status in _OF_THE_CLUSTER else ChangeRefused
                     raise kind(str(refused), where=str(change.table), hint=hint) from None
@@ -87,12 +87,12 @@ class IndexChanges:
     def _planner(self, changes: Sequence[SchemaChange]) -> IndexPlanner:
         tables = list(dict.fromkeys(change.table for change in changes))
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
-        wanted = [*tables, *(shadow_of(table) for table in tables)]
+        names = [*tables, *(shadow_of(table) for table in tables)]
         cluster, options = self.cluster, self.options
         # In this order, an index that is created in between is found behind its alias, so no second one is made.
-        highest, behind = cluster.highest(tables), cluster.indexes_behind(wanted)
+        highest, existing = cluster.highest(tables), cluster.indexes_behind(names)
         rules = rules_of(options, cluster.product()[0])
-        return IndexPlanner(cluster.names, rules, cluster.pipeline, behind, highest, options.settings())
+        return IndexPlanner(cluster.names, rules, cluster.pipeline, existing, highest, options.settings())
 
 
 class IndexPlanner:
@@ -109,12 +109,12 @@ class IndexPlanner:
         names: IndexNames,
         rules: FieldRules,
         pipeline: str,
-        behind: Mapping[str, Index],
+        existing: Mapping[str, Index],
         highest: Mapping[str, int],
         settings: Mapping[str, Any],
     ) -> None:
         self._names, self._rules, self._pipeline, self._settings = names, rules, pipeline, settings
-        self._behind, self._highest = dict(behind), dict(highest)
+        self._behind, self._highest = dict(existing), dict(highest)
 
     def plan(self, change: SchemaChange) -> list[IndexRequest]:
         """The requests that a change still needs. Raises ChangeRefused."""
@@ -160,12 +160,12 @@ class IndexPlanner:
         for name, field in new.items():
             if name in actual.fields and not same_field(actual.fields[name], field):
                 raise self._cannot(table, name, f"is {actual.fields[name].get('type')} there", field)
-        taken = replace(actual, schema=schema)
+        reused = replace(actual, schema=schema)
         if actual.pipeline != self._pipeline:
-            taken = replace(taken, pipeline=self._pipeline, epoch=actual.epoch + 1)
+            reused = replace(reused, pipeline=self._pipeline, epoch=actual.epoch + 1)
         missing = {name: field for name, field in new.items() if name not in actual.fields}
-        if missing or taken != actual:
-            yield self._mapping(table, replace(taken, fields={**actual.fields, **missing}), missing)
+        if missing or reused != actual:
+            yield self._mapping(table, replace(reused, fields={**actual.fields, **missing}), missing)
 
     def _new(self, table: TableId, alias: str, schema: TableSchema, named: TableId) -> Iterator[IndexRequest]:
         """Create an index with a name made of `alias`, behind the alias of `table`; its mapping names `named`."""
@@ -213,12 +213,12 @@ class IndexPlanner:
         yield from self._drop(shadow_of(table))
 
     def _rename(self, table: TableId, new_table: TableId) -> Iterator[IndexRequest]:
-        old, taken = self._get(table), self._behind.get(self._alias(new_table))
+        old, conflicting = self._get(table), self._behind.get(self._alias(new_table))
         if old is None and self._get(new_table) is not None:
             return
         old = self._index(table)
-        if taken is not None and taken.name != old.name:
-            reason = f"cannot be renamed to {new_table}: the index {taken.name} exists"
+        if conflicting is not None and conflicting.name != old.name:
+            reason = f"cannot be renamed to {new_table}: the index {conflicting.name} exists"
             raise ChangeRefused(reason, where=str(table), hint="delete that index, or route one of them elsewhere")
         renamed = replace(old, table=new_table)
         yield self._mapping(table, renamed, {})
@@ -325,5 +325,5 @@ class IndexPlanner:
         return self._names.alias(table)
 
     def _cannot(self, table: TableId, name: str, reason: str, field: Mapping[str, Any] | None = None) -> ChangeRefused:
-        wanted = f", {field['type']} is wanted" if field else ""
-        return ChangeRefused(f"column {name} {reason}{wanted}", where=str(table), curable=True)
+        expected = f", {field['type']} is wanted" if field else ""
+        return ChangeRefused(f"column {name} {reason}{expected}", where=str(table), curable=True)

@@ -98,11 +98,11 @@ class LakeCommits:
             if changed is not None:
                 files = SnapshotFiles.of(table)
                 used = index.is_for(files, changed.keys)
-                gone = _with_index(index, files, changed.keys) if used else None
-                gone = find(table, files, changed.keys) if gone is None else gone
+                deleted = _with_index(index, files, changed.keys) if used else None
+                deleted = find(table, files, changed.keys) if deleted is None else deleted
                 known = {**files.data, **{file.file_path: file for file in data}}
                 base = f"{table.file_prefix(self.pipeline)}-b{batch}-h{table.head or 0}-n{number}"
-                for count, (path, positions) in enumerate(_union_places(gone, changed.superseded).items()):
+                for count, (path, positions) in enumerate(_union_places(deleted, changed.superseded).items()):
                     target = table.library.location_provider().new_data_location(f"{base}-d{count}.parquet")
                     deletes.append(write_deletes(table.library, target, known[path], positions))
         operation = "append" if not deletes else "overwrite"
@@ -151,10 +151,10 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
         paths = pa.array([file.file_path for file in flush.files] or [""], pa.string())
         numbers = keys["file"].combine_chunks()
         named = paths.take(pa.array(np.maximum(numbers.to_numpy(), 0)))
-        gone = pa.array(numbers.to_numpy() < 0)
+        unset = pa.array(numbers.to_numpy() < 0)
         parts.append(
             keys.drop_columns(["file"])
-            .append_column("cdc_file", pa.compute.if_else(gone, pa.scalar(None, pa.string()), named))
+            .append_column("cdc_file", pa.compute.if_else(unset, pa.scalar(None, pa.string()), named))
             .append_column("cdc_flush", pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows))
         )
     rows = pa.concat_tables(parts)

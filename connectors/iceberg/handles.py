@@ -73,7 +73,7 @@ def _from_json(table: Any, fields: Mapping[str, Any]) -> Any:
     pairs = zip(_types(table, fields["spec"]), fields["partition"], strict=True)
     maps = {name: {int(key): value for key, value in (fields[name] or {}).items()} for name in _MAPS}
     bounds = {name: {int(key): base64.b64decode(text) for key, text in fields[name].items()} for name in _BOUNDS}
-    made = DataFile.from_args(
+    data_file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=fields["path"],
         file_format=FileFormat.PARQUET,
@@ -87,8 +87,8 @@ def _from_json(table: Any, fields: Mapping[str, Any]) -> Any:
         **maps,
         **bounds,
     )
-    made.spec_id = fields["spec"]
-    return made
+    data_file.spec_id = fields["spec"]
+    return data_file
 
 
 def _types(table: Any, spec_id: int) -> list[Any]:
@@ -97,7 +97,7 @@ def _types(table: Any, spec_id: int) -> list[Any]:
 
 
 def _values(file: Any) -> list[Any]:
-    return [file.partition[place] for place in range(len(file.partition))]
+    return [file.partition[index] for index in range(len(file.partition))]
 
 
 def _text(kind: Any, value: Any) -> str | None:

@@ -58,7 +58,7 @@ class KeyIndex:
             found.setdefault(path, []).append(position)
         return {path: np.sort(np.array(positions, np.int64)) for path, positions in found.items()}
 
-    def note(self, head: int, keys: pa.Table, places: pa.Table, *, used: bool) -> None:
+    def note(self, head: int, keys: pa.Table, positions: pa.Table, *, used: bool) -> None:
         """Update the index for our own commit, which made `head`; an index for any other head is removed.
 
         Args:
@@ -74,10 +74,10 @@ class KeyIndex:
                 return
             stored = _stored(keys)
             connection.executemany("DELETE FROM places WHERE key = ?", ((key,) for key in stored))
-            paths = places["cdc_file"].to_pylist()
+            paths = positions["cdc_file"].to_pylist()
             numbers = {path: self._number(connection, path) for path in dict.fromkeys(paths)}
-            keys_of = _stored(places.select(keys.column_names))
-            rows = zip(keys_of, (numbers[path] for path in paths), places["pos"].to_pylist(), strict=True)
+            keys_of = _stored(positions.select(keys.column_names))
+            rows = zip(keys_of, (numbers[path] for path in paths), positions["pos"].to_pylist(), strict=True)
             connection.executemany("INSERT INTO places VALUES (?, ?, ?)", rows)
             self._keep_head(connection, head)
 
@@ -110,8 +110,8 @@ class KeyIndex:
 
     def _head(self, connection: sqlite3.Connection) -> int:
         """The head that the index is valid for: -1 for none, 0 for a table without snapshots."""
-        there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'head'").fetchone()
-        if there is None:
+        exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'head'").fetchone()
+        if exists is None:
             return -1
         row = connection.execute("SELECT uuid, snapshot FROM head").fetchone()
         return int(row[1]) if row is not None and row[0] == self._table.identity else -1
@@ -127,8 +127,8 @@ class KeyIndex:
     def _build(self, connection: sqlite3.Connection, files: SnapshotFiles) -> None:
         for name in ("places", "files", "head"):
             connection.execute(f"DROP TABLE IF EXISTS {name}")
-        whole = _is_whole(self._table)
-        kind, tail = ("INTEGER", "") if whole else ("BLOB", " WITHOUT ROWID")
+        complete = _is_whole(self._table)
+        kind, tail = ("INTEGER", "") if complete else ("BLOB", " WITHOUT ROWID")
         connection.execute(f"CREATE TABLE places (key {kind} PRIMARY KEY, file INTEGER, pos INTEGER){tail}")
         connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE)")
         connection.execute("CREATE TABLE head (uuid TEXT, snapshot INTEGER)")
@@ -136,13 +136,13 @@ class KeyIndex:
             self._add(connection, file, files.deleted(self._table.library.io, path))
         self._keep_head(connection, self._table.head or 0)
 
-    def _add(self, connection: sqlite3.Connection, file: Any, gone: np.ndarray) -> None:
-        """Add the keys of a data file, except those at the `gone` positions."""
+    def _add(self, connection: sqlite3.Connection, file: Any, deleted: np.ndarray) -> None:
+        """Add the keys of a data file, except those at the `deleted` positions."""
         number, table = self._number(connection, file.file_path), self._table
         fields = [table.library.schema().find_field(name) for name in table.key]
         rows = key_columns(table.library.io, file, fields)
-        if len(gone):
-            rows = rows.filter(pa.array(~np.isin(rows["pos"].to_numpy(), gone)))
+        if len(deleted):
+            rows = rows.filter(pa.array(~np.isin(rows["pos"].to_numpy(), deleted)))
         pairs = zip(_stored(rows.drop_columns(["pos"])), rows["pos"].to_pylist(), strict=True)
         ordered = sorted(pairs)  # inserting in key order is faster
         numbered = ((key, number, pos) for key, pos in ordered)

@@ -85,8 +85,8 @@ class Catalog:
             with self.guard(self.place):
                 if self.own_file:
                     os.makedirs(os.path.dirname(self.own_file), exist_ok=True)
-                made = sql_catalog() if self.properties.get("type") == "sql" else load_catalog
-                _opened[key] = made("cdc", **dict(self.properties))
+                factory = sql_catalog() if self.properties.get("type") == "sql" else load_catalog
+                _opened[key] = factory("cdc", **dict(self.properties))
         return _opened[key]
 
     def table(self, table: TableId, *, history: bool = True) -> Any:
@@ -99,10 +99,10 @@ class Catalog:
         catalog = self.open()
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-        whole = history or not hasattr(catalog, "load_without_history")
+        with_history = history or not hasattr(catalog, "load_without_history")
         with self.guard(str(table)):
             try:
-                return (catalog.load_table if whole else catalog.load_without_history)(identifier(table))
+                return (catalog.load_table if with_history else catalog.load_without_history)(identifier(table))
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 

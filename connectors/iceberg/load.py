@@ -70,16 +70,16 @@ class Load:
 
     def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult:
         """Write a flush into files. Raises SinkError."""
-        left = last_images(blocks, self._table.key, self._loader.keyless)
-        rows = as_stored(self._table.id, left.rows, self._table.columns)
-        delete = left.delete.astype(bool)
-        there = rows.filter(pa.array(~delete)) if delete.any() else rows
+        images = last_images(blocks, self._table.key, self._loader.keyless)
+        rows = as_stored(self._table.id, images.rows, self._table.columns)
+        delete = images.delete.astype(bool)
+        inserted = rows.filter(pa.array(~delete)) if delete.any() else rows
         if self._cancelled.is_set():
             raise SinkError("the load was cancelled", where=str(self._table.id))
         with self._loader.catalog.guard(str(self._table.id)):
-            flush, size = self._write(there, rows.filter(pa.array(delete)))
+            flush, size = self._write(inserted, rows.filter(pa.array(delete)))
         self._flushes.append(flush)
-        return FlushResult(size, left.inserts, left.updates, left.deletes, dict(left.counts))
+        return FlushResult(size, images.inserts, images.updates, images.deletes, dict(images.counts))
 
     def finish(self) -> Any:
         """The handle, `{"id": the table's UUID}` with the flushes as its payload."""
@@ -89,11 +89,11 @@ class Load:
         """Stop writing; the written files are removed later, because their paths are noted."""
         self._cancelled.set()
 
-    def _write(self, rows: pa.RecordBatch, gone: pa.RecordBatch) -> tuple[Flush, int]:
+    def _write(self, rows: pa.RecordBatch, deleted: pa.RecordBatch) -> tuple[Flush, int]:
         library, number = self._table.library, len(self._flushes)
         parts = list(split_by_partition(library, rows)) if rows.num_rows else []
         paths = [self._path(f"f{number}-{count}.parquet") for count in range(len(parts))]
-        keys = self._keys_of(rows, parts, gone) if self._table.key else b""
+        keys = self._keys_of(rows, parts, deleted) if self._table.key else b""
         keys_path = self._path(f"f{number}-keys.arrow") if len(keys) > _INLINE_BYTES else ""
         self._loader.note([*paths, *filter(None, [keys_path])])
         files = [
@@ -109,10 +109,10 @@ class Load:
     def _path(self, name: str) -> str:
         return str(self._table.library.location_provider().new_data_location(data_file_name=f"{self._prefix}-{name}"))
 
-    def _keys_of(self, rows: pa.RecordBatch, parts: Sequence[Partition], gone: pa.RecordBatch) -> bytes:
+    def _keys_of(self, rows: pa.RecordBatch, parts: Sequence[Partition], deleted: pa.RecordBatch) -> bytes:
         keys = rows.select(self._table.key)
         placed = (_placed(_of_part(keys, part), number) for number, part in enumerate(parts))
-        return keys_file(pa.concat_tables([_placed(gone.select(self._table.key), -1), *placed]))
+        return keys_file(pa.concat_tables([_placed(deleted.select(self._table.key), -1), *placed]))
 
 
 def _of_part(rows: pa.RecordBatch, part: Partition) -> pa.RecordBatch:
@@ -122,5 +122,5 @@ def _of_part(rows: pa.RecordBatch, part: Partition) -> pa.RecordBatch:
 def _placed(keys: pa.RecordBatch, file: int) -> pa.Table:
     """The keys with columns for their places: the number of the file, and the position in it."""
     number = pa.array(np.full(keys.num_rows, file, np.int32))
-    place = pa.array(np.arange(keys.num_rows, dtype=np.int64))
-    return pa.table([*keys.columns, number, place], names=[*key_names(keys.num_columns), "file", "pos"])
+    row_numbers = pa.array(np.arange(keys.num_rows, dtype=np.int64))
+    return pa.table([*keys.columns, number, row_numbers], names=[*key_names(keys.num_columns), "file", "pos"])

@@ -109,15 +109,15 @@ class IcebergSinkOptions(LakeSinkOptions):
 
     def catalog_properties(self) -> dict[str, str]:
         """All properties of the catalog with secrets in plain text: for the library, never for a message."""
-        given = self.properties_under(CATALOG)
-        given["type"] = self.catalog_type
+        properties = self.properties_under(CATALOG)
+        properties["type"] = self.catalog_type
         if self.warehouse is not None:
-            given["warehouse"] = self.warehouse
+            properties["warehouse"] = self.warehouse
         if self.uri is not None:
-            given["uri"] = self.uri.get_secret_value()
+            properties["uri"] = self.uri.get_secret_value()
         elif self.catalog_type == "sql" and self.warehouse is not None:
-            given["uri"] = f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
-        return {**given, **self.shown_secrets()}
+            properties["uri"] = f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
+        return {**properties, **self.shown_secrets()}
 
     def secret_names(self) -> frozenset[str]:
         """The names of the properties that are not shown; an address may contain a password."""
@@ -125,8 +125,8 @@ class IcebergSinkOptions(LakeSinkOptions):
 
     def table_properties(self) -> dict[str, str]:
         """The properties of every new table."""
-        given = self.properties_under(TABLE)
-        return {**_KEPT_METADATA, **given}
+        properties = self.properties_under(TABLE)
+        return {**_KEPT_METADATA, **properties}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
         """The partition fields by table."""
@@ -150,8 +150,8 @@ class IcebergSinkOptions(LakeSinkOptions):
             yield Remark("catalog.properties.uri", f"is required with type: {self.catalog_type}", "say where it is")
         if self.catalog_type == "sql" and not self.warehouse:
             yield Remark("catalog.properties.warehouse", "is required", "name a folder, or a URL such as s3://lake/wh")
-        given = self.properties_under(TABLE)
-        yield from property_problems(given, TABLE)
+        properties = self.properties_under(TABLE)
+        yield from property_problems(properties, TABLE)
 
 
 def property_problems(properties: Mapping[str, str], prefix: str = "") -> Iterator[Remark]:

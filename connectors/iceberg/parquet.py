@@ -38,12 +38,12 @@ def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> A
     from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
-    form = _form(table)
-    fitted = pa.Table.from_batches([rows]).cast(form.schema)
+    file_format = _form(table)
+    fitted = pa.Table.from_batches([rows]).cast(file_format.schema)
     collected: list[pq.FileMetaData] = []
     size = _write(table.io, path, fitted, collected)
-    statistics = data_file_statistics_from_parquet_metadata(collected[0], form.statistics, form.columns)
-    made = DataFile.from_args(
+    statistics = data_file_statistics_from_parquet_metadata(collected[0], file_format.statistics, file_format.columns)
+    data_file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,
         file_format=FileFormat.PARQUET,
@@ -54,8 +54,8 @@ def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> A
         key_metadata=None,
         **statistics.to_serialized_dict(),
     )
-    made.spec_id = table.metadata.default_spec_id
-    return made
+    data_file.spec_id = table.metadata.default_spec_id
+    return data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def _form(table: Any) -> _Form:
     from pyiceberg.io.pyarrow import compute_statistics_plan, parquet_path_to_id_mapping, schema_to_pyarrow
 
     schema, properties = table.schema(), table.metadata.properties
-    wanted = tuple(sorted((name, text) for name, text in properties.items() if name.startswith(_METRICS)))
-    key = (str(table.metadata.table_uuid), schema.schema_id, wanted)
+    metrics = tuple(sorted((name, text) for name, text in properties.items() if name.startswith(_METRICS)))
+    key = (str(table.metadata.table_uuid), schema.schema_id, metrics)
     found = _forms.get(key)
     if found is None:
         if len(_forms) > _MOST_FORMS:
@@ -95,7 +95,7 @@ def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) 
     rows = pa.table([pa.repeat(pa.scalar(target), len(positions)), pa.array(positions, pa.int64())], schema=_DELETES)
     size = _write(table.io, path, rows, [])
     bound = {PATH_ID: target.encode()}
-    made = DataFile.from_args(
+    delete_file = DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,
         file_path=path,
         file_format=FileFormat.PARQUET,
@@ -113,8 +113,8 @@ def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) 
         equality_ids=None,
         key_metadata=None,
     )
-    made.spec_id = data_file.spec_id
-    return made
+    delete_file.spec_id = data_file.spec_id
+    return delete_file
 
 
 def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
@@ -127,9 +127,9 @@ def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
     with io.new_input(path).open() as stream:
         file = pq.ParquetFile(stream)
         by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field.name for field in file.schema_arrow}
-        there = [by_id[field.field_id] for field in fields if field.field_id in by_id]
+        present = [by_id[field.field_id] for field in fields if field.field_id in by_id]
         count = file.metadata.num_rows
-        rows = file.read(columns=there, use_threads=count * len(there) > _FEW_BYTES)
+        rows = file.read(columns=present, use_threads=count * len(present) > _FEW_BYTES)
     columns = []
     for field in fields:
         kind, name = _plain(schema_to_pyarrow(field.field_type)), by_id.get(field.field_id)

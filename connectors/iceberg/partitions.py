@@ -42,14 +42,16 @@ class PartitionField:
     @property
     def name(self) -> str:
         """The field's name in the table, as other writers of the format choose it."""
-        word = self.transform.partition("[")[0]
-        suffix = {"identity": "", "bucket": "_bucket", "truncate": "_trunc", "void": "_null"}.get(word, f"_{word}")
+        transform = self.transform.partition("[")[0]
+        suffix = {"identity": "", "bucket": "_bucket", "truncate": "_trunc", "void": "_null"}.get(
+            transform, f"_{transform}"
+        )
         return self.column + suffix
 
     def takes(self, column_type: str) -> bool:
         """Whether a column of the type can be partitioned by this transform, and its values be read back."""
-        word, plain = self.transform.partition("[")[0], column_type.partition("(")[0]
-        return plain in _TAKES.get(word, {plain})
+        transform, plain = self.transform.partition("[")[0], column_type.partition("(")[0]
+        return plain in _TAKES.get(transform, {plain})
 
     def __str__(self) -> str:
         return self.column if self.transform == "identity" else f"{self.transform}({self.column})"
@@ -90,7 +92,7 @@ def split_by_partition(table: Any, rows: pa.RecordBatch) -> Iterator[Partition]:
     if spec.is_unpartitioned():
         yield Partition(Record(), None)
         return
-    names = [f"p{place}" for place in range(len(spec.fields))]
+    names = [f"p{index}" for index in range(len(spec.fields))]
     columns = [_transformed(schema, field, rows) for field in spec.fields]
     numbered = pa.table([*columns, pa.array(range(rows.num_rows), pa.int64())], names=[*names, "row"])
     groups = numbered.group_by(names, use_threads=False).aggregate([("row", "list")])

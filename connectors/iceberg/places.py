@@ -109,8 +109,8 @@ def without(positions: np.ndarray, gone: np.ndarray) -> np.ndarray:
         return positions
     stays = np.ones(int(max(positions.max(), gone.max())) + 1, bool)
     stays[gone] = False
-    left: np.ndarray = positions[stays[positions]]
-    return left
+    remaining: np.ndarray = positions[stays[positions]]
+    return remaining
 
 
 def key_columns(io: Any, file: Any, fields: Sequence[Any]) -> pa.Table:
@@ -140,8 +140,8 @@ class _Matching:
         if rows.num_rows == 0:
             return np.zeros(0, np.int64)
         if len(self._names) == 1:
-            there = pc.is_in(rows[self._names[0]], value_set=self._keys[self._names[0]])
-            found: np.ndarray = rows["pos"].filter(there).to_numpy()
+            matching = pc.is_in(rows[self._names[0]], value_set=self._keys[self._names[0]])
+            found: np.ndarray = rows["pos"].filter(matching).to_numpy()
             return found
         if self._duck is None:
             self._duck = connection()

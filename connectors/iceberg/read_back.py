@@ -33,8 +33,8 @@ class LakeRows:
                 for file in files.data.values():
                     yield self._columns.select_columns(live_rows(table, files, file))
                 return
-            own = {name.casefold(): name for name in keys.schema.names}
-            wanted = [keys.column(own[name.casefold()]) for name in table.key]
-            places = find(table, files, pa.table(wanted, names=list(table.key)))
-            for path in places:
+            names = {name.casefold(): name for name in keys.schema.names}
+            key_columns = [keys.column(names[name.casefold()]) for name in table.key]
+            positions = find(table, files, pa.table(key_columns, names=list(table.key)))
+            for path in positions:
                 yield matching(self._columns.select_columns(live_rows(table, files, files.data[path])), keys)

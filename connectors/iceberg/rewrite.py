@@ -20,7 +20,7 @@ _FLUSH_BYTES = 128 << 20
 
 def rewritten(
     table: LakeTable,
-    there: SnapshotFiles,
+    snapshot: SnapshotFiles,
     chosen: Iterable[Any],
     prefix: str,
     fill: Mapping[str, pa.Scalar] | None = None,
@@ -33,25 +33,25 @@ def rewritten(
         prefix: the prefix of the new files' names.
         fill: by column, the value that replaces NULL.
     """
-    made: list[Any] = []
-    for rows in gather_batches((live_rows(table, there, file) for file in chosen), _FLUSH_BYTES):
+    files_written: list[Any] = []
+    for rows in gather_batches((live_rows(table, snapshot, file) for file in chosen), _FLUSH_BYTES):
         stored = as_stored(table.id, fill_nulls(rows, fill or {}), table.columns)
         for part in split_by_partition(table.library, stored):
             some = stored if part.rows is None else stored.take(part.rows)
-            name = f"{prefix}-{len(made)}.parquet"
+            name = f"{prefix}-{len(files_written)}.parquet"
             path = str(table.library.location_provider().new_data_location(data_file_name=name))
-            made.append(write_rows(table.library, path, some, part.values))
-    return made
+            files_written.append(write_rows(table.library, path, some, part.values))
+    return files_written
 
 
-def live_rows(table: LakeTable, there: SnapshotFiles, file: Any) -> pa.RecordBatch:
+def live_rows(table: LakeTable, snapshot: SnapshotFiles, file: Any) -> pa.RecordBatch:
     """The rows of one data file that no position delete names, with the table's present columns."""
     io = table.library.io
     found = read_columns(io, file.file_path, table.library.schema().fields)
-    gone = there.deleted(io, file.file_path)
-    if len(gone):
-        kept = np.ones(found.num_rows, bool)
-        kept[gone] = False
-        found = found.filter(pa.array(kept))
+    deleted = snapshot.deleted(io, file.file_path)
+    if len(deleted):
+        live = np.ones(found.num_rows, bool)
+        live[deleted] = False
+        found = found.filter(pa.array(live))
     batches = found.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], found.schema)

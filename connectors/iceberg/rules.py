@@ -81,9 +81,9 @@ class IcebergRules(LakeRules):
         names = partition_columns(table, schema, [part.column for part in fields])
         partition = tuple(replace(part, column=name) for part, name in zip(fields, names, strict=True))
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)
-        made = PartitionedTable(table, columns, (), schema.comment, partition, self.new_properties())
-        _check_partition(made)
-        return self.with_key(made, schema.primary_key)
+        new = PartitionedTable(table, columns, (), schema.comment, partition, self.new_properties())
+        _check_partition(new)
+        return self.with_key(new, schema.primary_key)
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> PartitionedTable:
         """The table with that key: as identifier fields, or in a property for floating point numbers."""

@@ -126,8 +126,8 @@ class IcebergSession(LakeSession):
         value = literal(column.default, kind, column.name, table.id)
         if value is not None:
             prefix = f"{table.file_prefix(self._pipeline)}-fill-h{table.head}"
-            there = SnapshotFiles.of(table)
-            files = rewritten(table, there, there.data.values(), prefix, {column.name: value})
+            snapshot = SnapshotFiles.of(table)
+            files = rewritten(table, snapshot, snapshot.data.values(), prefix, {column.name: value})
             publish(self._catalog, table, SnapshotChange("overwrite", files, replaces_all=True))
 
     def alter_column(self, operation: op.AlterColumnOp) -> None:
@@ -173,10 +173,10 @@ class IcebergSession(LakeSession):
             updates=updates,
         )
         publish(self._catalog, table, change)
-        left = describing_files(shadow)
+        remaining = describing_files(shadow)
         self._expired.remove(shadow, all_at_once=True)
         catalog.drop_table(identifier(operation.shadow))
-        for path in left:
+        for path in remaining:
             delete_quietly(table.library.io, path)
 
     def _create(self, table: op.ActualTable, location: str | None) -> None:
@@ -246,8 +246,8 @@ def _library_spec(table: PartitionedTable, schema: Any) -> Any:
 
     numbers = {field.name.casefold(): field.field_id for field in schema.fields}
     return PartitionSpec(*(
-        LibraryField(numbers[part.column.casefold()], 1000 + place, parse_transform(part.transform), part.name)
-        for place, part in enumerate(table.partition)
+        LibraryField(numbers[part.column.casefold()], 1000 + index, parse_transform(part.transform), part.name)
+        for index, part in enumerate(table.partition)
     ))  # fmt: skip
 
 

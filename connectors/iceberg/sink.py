@@ -34,8 +34,8 @@ class IcebergSink(LakeSink):
         folder = context.store.bulk("keys")
         commits = LakeCommits(self._catalog, self._pipeline, options.threads, retry, folder)
         self._expired = ExpiredFiles(context.store.bulk("expired"), options.snapshot_age_s)
-        files, kept = options.compact_files, options.snapshots
-        upkeep = Upkeep(self._catalog, self._pipeline, files, kept, folder, self._expired)
+        files, snapshots = options.compact_files, options.snapshots
+        upkeep = Upkeep(self._catalog, self._pipeline, files, snapshots, folder, self._expired)
         super().__init__(options, context, commits, upkeep, flush_bytes=options.flush_size)
 
     def check(self) -> None:

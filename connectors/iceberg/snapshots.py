@@ -85,9 +85,9 @@ def commit(catalog: Catalog, table: LakeTable, updates: tuple[Any, ...], require
     response = take(table.library, requirements, updates)
     properties = response.metadata.properties
     if str(properties.get("write.metadata.delete-after-commit.enabled", "false")).lower() == "true":
-        kept = {entry.metadata_file for entry in response.metadata.metadata_log}
+        retained = {entry.metadata_file for entry in response.metadata.metadata_log}
         for entry in table.metadata.metadata_log:
-            if entry.metadata_file not in kept:
+            if entry.metadata_file not in retained:
                 delete_quietly(table.library.io, entry.metadata_file)
 
 
@@ -148,17 +148,20 @@ class _SnapshotWriter:
     def _manifests(self) -> list[Any]:
         change = self._change
         existing = self._kept_manifests()
-        made = [*self._new_manifests(change.data, deletes=False), *self._new_manifests(change.deletes, deletes=True)]
-        return [*made, *self._merge_manifests(existing)]
+        manifests = [
+            *self._new_manifests(change.data, deletes=False),
+            *self._new_manifests(change.deletes, deletes=True),
+        ]
+        return [*manifests, *self._merge_manifests(existing)]
 
     def _kept_manifests(self) -> list[Any]:
-        there = manifests_of(self._io, self._table.library.current_snapshot())
+        current = manifests_of(self._io, self._table.library.current_snapshot())
         if self._change.replaces_all:
-            self._removed = [entry.data_file for manifest in there for entry in read_entries(self._io, manifest)]
+            self._removed = [entry.data_file for manifest in current for entry in read_entries(self._io, manifest)]
             return []
         if not self._change.removed:
-            return [manifest for manifest in there if manifest.has_added_files() or manifest.has_existing_files()]
-        return [kept for manifest in there for kept in self._without_removed(manifest)]
+            return [manifest for manifest in current if manifest.has_added_files() or manifest.has_existing_files()]
+        return [manifest_kept for manifest in current for manifest_kept in self._without_removed(manifest)]
 
     def _without_removed(self, manifest: Any) -> Iterator[Any]:
         known = files_of(self._table, manifest)
@@ -166,12 +169,14 @@ class _SnapshotWriter:
             if known:
                 yield manifest
             return
-        gone: list[Any] = []
+        dropped: list[Any] = []
         stays: list[Any] = []
         for entry in read_entries(self._io, manifest):
-            (gone if entry.data_file.file_path in self._change.removed else stays).append(entry)
-        self._removed += [entry.data_file for entry in gone]
-        yield self._write_manifest(manifest.partition_spec_id, deletes=is_deletes(manifest), stays=stays, gone=gone)
+            (dropped if entry.data_file.file_path in self._change.removed else stays).append(entry)
+        self._removed += [entry.data_file for entry in dropped]
+        yield self._write_manifest(
+            manifest.partition_spec_id, deletes=is_deletes(manifest), stays=stays, removed=dropped
+        )
 
     def _merge_manifests(self, manifests: Sequence[Any]) -> Iterator[Any]:
         """Merge many manifests of one content and partition spec into one."""
@@ -209,7 +214,7 @@ class _SnapshotWriter:
         deletes: bool,
         new: Sequence[Any] = (),
         stays: Sequence[Any] = (),
-        gone: Sequence[Any] = (),
+        removed: Sequence[Any] = (),
     ) -> Any:
         """Write a manifest with these entries, and return the library's `ManifestFile`."""
         path = self._path(f"{self._uuid}-m{self._number}.avro")
@@ -220,7 +225,7 @@ class _SnapshotWriter:
                 writer.add(entry)
             for entry in stays:
                 writer.existing(entry)
-            for entry in gone:
+            for entry in removed:
                 writer.delete(entry)
         cache_files(self._table, path, (entry.data_file for entry in (*new, *stays)))
         return writer.to_manifest_file()

@@ -43,17 +43,17 @@ def sql_catalog() -> Any:
         """Caches metadata; each load of a table asks the database which metadata file is current."""
 
         def _convert_orm_to_iceberg(self, orm_table: Any) -> Any:
-            location, whole = orm_table.metadata_location, not _without_history.get()
-            metadata = _cache.get(location) if whole else None
+            location, with_history = orm_table.metadata_location, not _without_history.get()
+            metadata = _cache.get(location) if with_history else None
             if metadata is None:
-                if whole or location.endswith(".gz.metadata.json"):
+                if with_history or location.endswith(".gz.metadata.json"):
                     table = super()._convert_orm_to_iceberg(orm_table)
                     _keep(location, table.metadata)
                     return table
                 with load_file_io(self.properties, location).new_input(location).open() as stream:
                     fields = json.loads(stream.read())
-                kept = {name: value for name, value in fields.items() if name not in _HISTORY}
-                metadata = TableMetadataUtil.parse_obj(kept)
+                retained = {name: value for name, value in fields.items() if name not in _HISTORY}
+                metadata = TableMetadataUtil.parse_obj(retained)
             name = (*self.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
             return Table(name, metadata, location, self._load_file_io(metadata.properties, location), self)
 

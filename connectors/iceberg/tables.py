@@ -43,8 +43,8 @@ class LakeTable:
     @property
     def key(self) -> tuple[str, ...]:
         """The key columns in the table's order; empty for a table without a key."""
-        wanted = self.key_ids
-        return tuple(field.name for field in self.library.schema().fields if field.field_id in wanted)
+        key_ids = self.key_ids
+        return tuple(field.name for field in self.library.schema().fields if field.field_id in key_ids)
 
     @property
     def key_ids(self) -> frozenset[int]:

@@ -97,25 +97,25 @@ def can_identify(text: str) -> bool:
     return text not in ("float", "double", VECTOR)
 
 
-def widens(actual: str, wanted: str) -> bool:
+def widens(actual: str, target: str) -> bool:
     """Whether a column can be promoted in place; old files stay as they are.
 
     Decimals must keep their scale: the format forbids another one, though the library accepts it.
     """
-    if (actual, wanted) in _WIDER:
+    if (actual, target) in _WIDER:
         return True
-    old, new = _DECIMAL.fullmatch(actual), _DECIMAL.fullmatch(wanted)
+    old, new = _DECIMAL.fullmatch(actual), _DECIMAL.fullmatch(target)
     return bool(old and new and old[2] == new[2] and int(old[1]) < int(new[1]))
 
 
-def holds(actual: str, wanted: str) -> bool:
-    """Whether an existing column of type `actual` takes every value of `wanted` unchanged."""
-    if actual == wanted or (wanted, actual) in _WIDER:
+def holds(actual: str, target: str) -> bool:
+    """Whether an existing column of type `actual` takes every value of `target` unchanged."""
+    if actual == target or (target, actual) in _WIDER:
         return True
     decimal = _DECIMAL.fullmatch(actual)
-    if decimal and wanted in _DIGITS:
-        return int(decimal[1]) - int(decimal[2]) >= _DIGITS[wanted]
-    if decimal and (other := _DECIMAL.fullmatch(wanted)):
+    if decimal and target in _DIGITS:
+        return int(decimal[1]) - int(decimal[2]) >= _DIGITS[target]
+    if decimal and (other := _DECIMAL.fullmatch(target)):
         more_digits = int(decimal[1]) - int(decimal[2]) >= int(other[1]) - int(other[2])
         return more_digits and int(decimal[2]) >= int(other[2])
     return False

@@ -95,24 +95,24 @@ class Upkeep:
 
     def _merge_files(self, table: LakeTable, least: int) -> int:
         """Commit a `replace` snapshot with the same rows in fewer files; return the number of removed files."""
-        there = SnapshotFiles.of(table)
-        chosen = worth(there, least)
+        snapshot = SnapshotFiles.of(table)
+        chosen = worth(snapshot, least)
         if not chosen:
             return 0
         removed = [file.file_path for file in chosen]
-        removed += [delete.file_path for file in chosen for delete in there.deletes.get(file.file_path, ())]
+        removed += [delete.file_path for file in chosen for delete in snapshot.deletes.get(file.file_path, ())]
         # A command and a run may merge files of the same head at once: neither overwrites files that the other names.
-        made = rewritten(table, there, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
-        change = SnapshotChange("replace" if made else "delete", made, removed=frozenset(removed))
-        table, head = self._publish(table, there, chosen, change)
+        merged = rewritten(table, snapshot, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
+        change = SnapshotChange("replace" if merged else "delete", merged, removed=frozenset(removed))
+        table, head = self._publish(table, snapshot, chosen, change)
         index = KeyIndex(self.folder, table)
         if table.key:
             with only_an_index(index):
-                index.note_rewritten(head, made)
+                index.note_rewritten(head, merged)
         return len(removed)
 
     def _publish(
-        self, table: LakeTable, there: SnapshotFiles, chosen: Sequence[Any], change: SnapshotChange
+        self, table: LakeTable, snapshot: SnapshotFiles, chosen: Sequence[Any], change: SnapshotChange
     ) -> tuple[LakeTable, int]:
         """Publish the change; return the table on which that succeeded, and its new head.
 
@@ -125,7 +125,7 @@ class Upkeep:
                 return table, publish(self.catalog, table, change)
             except CommitConflict:
                 now = get_table(self.catalog, table.id)
-                if not _is_as_before(table, there, chosen, now):
+                if not _is_as_before(table, snapshot, chosen, now):
                     raise
                 table = now
         return table, publish(self.catalog, table, change)
@@ -140,26 +140,26 @@ class Upkeep:
         old = [each for each in ordered[: -self.snapshots] if each.snapshot_id not in named]
         if not old or table.head is None:
             return 0
-        gone = {each.snapshot_id for each in old}
-        kept = [each for each in ordered if each.snapshot_id not in gone]
+        expired = {each.snapshot_id for each in old}
+        retained = [each for each in ordered if each.snapshot_id not in expired]
         needed = (
             AssertTableUUID(uuid=metadata.table_uuid), AssertRefSnapshotId(ref="main", snapshot_id=table.head),
         )  # fmt: skip
-        with self.expired.expiring(table, unshared_files(table, old, kept)):
-            commit(self.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(gone)),), needed)
+        with self.expired.expiring(table, unshared_files(table, old, retained)):
+            commit(self.catalog, table, (RemoveSnapshotsUpdate(snapshot_ids=sorted(expired)),), needed)
         return len(old)
 
 
-def worth(there: SnapshotFiles, least: int) -> list[Any]:
+def worth(snapshot: SnapshotFiles, least: int) -> list[Any]:
     """The data files worth rewriting: small ones, and those with many delete files or deleted rows."""
     groups: dict[Any, list[Any]] = defaultdict(list)
     chosen: dict[str, Any] = {}
-    for path, file in there.data.items():
-        deletes = there.deletes.get(path, ())
+    for path, file in snapshot.data.items():
+        deletes = snapshot.deletes.get(path, ())
         if len(deletes) >= least or sum(each.record_count for each in deletes) > _MOST_GONE * file.record_count:
             chosen[path] = file
         if file.file_size_in_bytes < _SMALL_BYTES:
-            groups[file.spec_id, tuple(file.partition[place] for place in range(len(file.partition)))].append(file)
+            groups[file.spec_id, tuple(file.partition[index] for index in range(len(file.partition)))].append(file)
     for group in groups.values():
         if len(group) >= least:
             chosen |= {file.file_path: file for file in _tier(group, least)}
@@ -174,17 +174,17 @@ def _tier(group: Sequence[Any], least: int) -> list[Any]:
     return [file for tier in tiers.values() if len(tier) >= least for file in tier]
 
 
-def _is_as_before(table: LakeTable, there: SnapshotFiles, chosen: Sequence[Any], now: LakeTable) -> bool:
+def _is_as_before(table: LakeTable, snapshot: SnapshotFiles, chosen: Sequence[Any], now: LakeTable) -> bool:
     """Whether the chosen data files have the same rows at another head, and would be rewritten in the same way."""
     shapes = [(one.identity, one.metadata.current_schema_id, one.metadata.default_spec_id) for one in (table, now)]
     if shapes[0] != shapes[1]:
         return False
     files = SnapshotFiles.of(now)
-    if _paths(files.loose) != _paths(there.loose):
+    if _paths(files.loose) != _paths(snapshot.loose):
         return False
     return all(
         file.file_path in files.data
-        and _paths(files.deletes.get(file.file_path, ())) == _paths(there.deletes.get(file.file_path, ()))
+        and _paths(files.deletes.get(file.file_path, ())) == _paths(snapshot.deletes.get(file.file_path, ()))
         for file in chosen
     )
 

@@ -224,10 +224,10 @@ class KafkaCluster:
     def _config(self, own: dict[str, Any]) -> dict[str, Any]:
         # The retry policy already logs lost connections, once.
         # Asking about a missing topic must not create it, which is the brokers' default for all but consumers.
-        ours = {"error_cb": self._hear, "logger": log, "log_level": 0, "allow.auto.create.topics": False}
+        fixed = {"error_cb": self._hear, "logger": log, "log_level": 0, "allow.auto.create.topics": False}
         if self.side is SINK:
-            ours |= _AT_ONCE
-        return {**ours, **self.settings.config(**own)}
+            fixed |= _AT_ONCE
+        return {**fixed, **self.settings.config(**own)}
 
     def _hear(self, error: KafkaError) -> None:
         # Keep the first reason, which tells the cause; "all brokers are down" follows it.

@@ -84,11 +84,11 @@ class RegistryOptions(Block):
         )  # fmt: skip
         return Registry(settings, policy, side)
 
-    def registry_problems(self, value_format: str, *, wanted: bool) -> Iterator[Remark]:
+    def registry_problems(self, value_format: str, *, needed: bool) -> Iterator[Remark]:
         """Report options that the format of the values needs, or that have no effect with it."""
         if self.registry_url is None and "avro" in value_format:
             yield Remark(URL, "is missing", f"value.format: {value_format} needs the registry of its schemas")
-        if self.registry_url is not None and not wanted:
+        if self.registry_url is not None and not needed:
             yield Remark(URL, f"has no effect with value.format: {value_format}", "remove the key")
         if self.registry_login is not None and self.registry_token is not None:
             yield Remark(TOKEN, f"stands beside {LOGIN}", "a registry takes one of them")

@@ -160,9 +160,9 @@ class KafkaSink(Sink):
 
     def reach(self) -> None:
         """Check that the cluster and the Schema Registry answer. Executor."""
-        once = replace(self._retry, timeout_s=0.0)
-        self._cluster.partitions(once)
-        registry = self._options.registry(once, SINK)
+        single_try = replace(self._retry, timeout_s=0.0)
+        self._cluster.partitions(single_try)
+        registry = self._options.registry(single_try, SINK)
         if registry is not None:
             registry.reach()
 

@@ -247,12 +247,12 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
 
     def naming(self) -> dict[str, str]:
         """The options that determine the names of topics."""
-        given = {
+        options = {
             "topic": self.topic,
             "sink.tableId-to-topic.mapping": self.mapping,
             "topic.prefix": self.topic_prefix,
         }
-        return {key: text for key, text in given.items() if text}
+        return {key: text for key, text in options.items() if text}
 
     def container(self, naming: abc.Mapping[str, str], table: TableId) -> str:
         """The topic of the table."""
@@ -281,7 +281,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         return self.value_format.startswith("debezium-avro")
 
     def _avro_problems(self) -> Iterator[Remark]:
-        yield from self.registry_problems(self.value_format, wanted=self.in_avro)
+        yield from self.registry_problems(self.value_format, needed=self.in_avro)
         if not self.in_avro:
             return
         if self.key_format == "csv":
@@ -295,16 +295,19 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
             yield Remark("debezium-json.decimal.handling.mode", "double is not written with debezium-avro", hint)
 
     def _schema_topic_problems(self) -> Iterator[Remark]:
-        own, given = self.schema_topic(), self.schema_changes_topic is not None
-        key = "sink.schema-changes.topic" if given else "sink.schema-changes"
-        if own is None and given:
+        schema_topic, explicit = self.schema_topic(), self.schema_changes_topic is not None
+        key = "sink.schema-changes.topic" if explicit else "sink.schema-changes"
+        if schema_topic is None and explicit:
             yield Remark(key, "has no effect", "set sink.schema-changes: topic, or take it away")
-        if own is not None and own in (self.topic, *(topic for _, topic in topic_mapping(self.mapping))):
+        if schema_topic is not None and schema_topic in (
+            self.topic,
+            *(topic for _, topic in topic_mapping(self.mapping)),
+        ):
             hint = "name another one as sink.schema-changes.topic, or set sink.schema-changes: inline"
-            yield Remark(key, f"schema changes would go to {own}, a topic of rows", hint)
-        if own == self.fence_topic:
+            yield Remark(key, f"schema changes would go to {schema_topic}, a topic of rows", hint)
+        if schema_topic == self.fence_topic:
             hint = "name another one as sink.schema-changes.topic"
-            yield Remark(key, f"schema changes would go to {own}, which is for fences alone", hint)
+            yield Remark(key, f"schema changes would go to {schema_topic}, which is for fences alone", hint)
 
     def transactional(self) -> bool:
         """Whether the records of a task are one transaction."""
@@ -316,13 +319,13 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
 
     def schema_topic(self) -> str | None:
         """The topic of all schema changes; None when they go to the tables' topics."""
-        own = self.schema_changes_topic or self.topic_prefix or "schema-changes"
-        return own if self.schema_changes == "topic" else None
+        topic = self.schema_changes_topic or self.topic_prefix or "schema-changes"
+        return topic if self.schema_changes == "topic" else None
 
     def topic_config(self) -> dict[str, str]:
         """The settings of new topics."""
-        given = {key: str(text) for key, text in self.passed.items() if key.startswith(_TOPIC_CONFIG)}
-        return {key.removeprefix(_TOPIC_CONFIG): text for key, text in given.items()}
+        config = {key: str(text) for key, text in self.passed.items() if key.startswith(_TOPIC_CONFIG)}
+        return {key.removeprefix(_TOPIC_CONFIG): text for key, text in config.items()}
 
     def topic_names(self) -> TopicNames:
         """The naming of the topics for the messages of tables."""
@@ -330,8 +333,8 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
 
     def metadata(self) -> tuple[str, ...]:
         """The names of the metadata about the log position that messages contain."""
-        told = self.value_format in ("debezium-json", "maxwell-json") or self.in_avro
-        return ("log_file", "binlog_begin", "server_id", "gtid") if told else ()
+        has_position = self.value_format in ("debezium-json", "maxwell-json") or self.in_avro
+        return ("log_file", "binlog_begin", "server_id", "gtid") if has_position else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
         """The headers of every message of a table; a table of MySQL has no namespace."""

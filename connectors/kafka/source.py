@@ -117,9 +117,9 @@ class KafkaSource(Source):
 
     def reach(self) -> None:
         """Check that the cluster and the Schema Registry answer. Executor."""
-        once = replace(self._policy, timeout_s=0.0)
-        self._cluster.partitions(once)
-        registry = self._options.registry(once, SOURCE)
+        single_try = replace(self._policy, timeout_s=0.0)
+        self._cluster.partitions(single_try)
+        registry = self._options.registry(single_try, SOURCE)
         if registry is not None:
             registry.reach()
 

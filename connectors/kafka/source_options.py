@@ -87,8 +87,8 @@ def specific_offsets(text: str) -> dict[tuple[str, int], int]:
         match = _SPECIFIC.fullmatch(part)
         if match is None:
             raise OptionError("must be topic:partition:offset, several separated by ;", "such as orders:0:42")
-        place = match["topic"] or match["own"] or "", int(match["partition"] or match["number"])
-        found[place] = int(match["offset"] or match["at"])
+        partition = match["topic"] or match["own"] or "", int(match["partition"] or match["number"])
+        found[partition] = int(match["offset"] or match["at"])
     return found
 
 
@@ -312,7 +312,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
         """Report options about topics, startup and dead letters that are missing or contradict each other."""
         yield from super().problems()
         yield from self.connection_problems(self.passed)
-        yield from self.registry_problems(self.value_format, wanted=self.in_avro)
+        yield from self.registry_problems(self.value_format, needed=self.in_avro)
         if len([each for each in (self.topics, self.topic, self.topic_pattern) if each is not None]) != 1:
             yield Remark("topics", "needs either `topics` or `topic-pattern`", "name the topics to read")
         yield from self._startup_problems()
@@ -335,11 +335,11 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
                 yield Remark("columns", f"{pattern}: {error}", 'such as {shop.orders: {amount: "DECIMAL(10, 2)"}}')
 
     def _startup_problems(self) -> Iterator[Remark]:
-        given: tuple[tuple[str, Any, StartupMode], ...] = (
+        options: tuple[tuple[str, Any, StartupMode], ...] = (
             ("scan.startup.timestamp-millis", self.timestamp_millis, "timestamp"),
             ("scan.startup.specific-offsets", self.specific, "specific-offsets"),
         )
-        for key, value, mode in given:
+        for key, value, mode in options:
             if value is not None and self.startup_mode != mode:
                 hint = f"write scan.startup.mode: {mode}, or remove the key"
                 yield Remark(key, f"has no effect with scan.startup.mode: {self.startup_mode}", hint)

@@ -58,12 +58,12 @@ class TaskWriter:
     def write(self, task: TaskAttempt, blocks: Iterator[ChangeBlock], clients: Clients) -> Sequence[Prepared]:
         """Write the rows and the fence; if the fence is there already, only count. Raises SinkError."""
         fences, topics, tally = clients.fences, clients.topics, Tally(task.partition, self._losses())
-        part, wanted = part_of(task.partition), WrittenBatch(task.batch, task.rows)
+        part, batch = part_of(task.partition), WrittenBatch(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:
             found = fences.last_written([part])[0]
             if self.options.transactional():
                 self.fence_notes.check(task, found, clients.where)
-            if is_written(wanted, found, clients.where):
+            if is_written(batch, found, clients.where):
                 log.info("task %d of batch %d is written already", task.partition, task.batch)
                 for block in blocks:
                     tally.add(block)
@@ -76,7 +76,7 @@ class TaskWriter:
             with self._too_large(task) as too_large:
                 outgoing = Outgoing(writer, topics, self.options.topic_names(), turn, too_large, to_zero=to_zero)
                 self._encode(blocks, outgoing, tally)
-            writer.commit(fences, part, replace(wanted, before=found.batch, reports=task.save_reports()))
+            writer.commit(fences, part, replace(batch, before=found.batch, reports=task.save_reports()))
         done = tally.prepared(too_large.counts)
         return [replace(handle, counts={**handle.counts, **self._recreations(handle.table, topics)}) for handle in done]
 

@@ -38,12 +38,12 @@ def groups(
         if rows.num_rows:
             yield BucketRows((), 0, None)
         return
-    names = [str(place) for place in range(len(partitions))]
+    names = [str(row) for row in range(len(partitions))]
     table = pa.table([*partitions, pa.array(numbers), pa.array(np.arange(rows.num_rows))], [*names, "b", "rows"])
     found = table.group_by([*names, "b"], use_threads=False).aggregate([("rows", "list")])
-    for place in range(found.num_rows):
-        partition = tuple(found.column(name)[place].as_py() for name in names)
-        yield BucketRows(partition, found.column("b")[place].as_py(), found.column("rows_list")[place].values)
+    for row in range(found.num_rows):
+        partition = tuple(found.column(name)[row].as_py() for name in names)
+        yield BucketRows(partition, found.column("b")[row].as_py(), found.column("rows_list")[row].values)
 
 
 def bucket_numbers(rows: pa.RecordBatch, keys: Sequence[str], buckets: int) -> np.ndarray:
@@ -63,8 +63,8 @@ def compile_kernel() -> None:
 
 
 def _column(array: pa.Array) -> tuple[int, ...]:
-    place = buffers(array)
-    return _form(array.type), place.width, place.values, place.offsets, place.bit
+    addresses = buffers(array)
+    return _form(array.type), addresses.width, addresses.values, addresses.offsets, addresses.bit
 
 
 def _form(kind: pa.DataType) -> int:

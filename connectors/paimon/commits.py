@@ -64,11 +64,11 @@ class LakeCommits:
             return
         try:
             with self.catalog.guard(str(table)):
-                if gone := lost_file(found, handles):
+                if missing := lost_file(found, handles):
                     lost = {str(table): first} if found.key else {}
                     uncertain = () if found.key else (str(table),)
                     raise LoadsLost(
-                        f"the prepared file {gone} is gone", where=str(table), tables=lost, uncertain=uncertain
+                        f"the prepared file {missing} is gone", where=str(table), tables=lost, uncertain=uncertain
                     )
                 commit_files(found, self.user, batch, handles)
         except (SinkUnavailable, LoadsLost):
@@ -108,8 +108,8 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Se
         newest = manager.get_latest_snapshot()
         if newest is None:
             return False
-        kept = range(newest.id, max(0, newest.id - _LOOKED_AT), -1)
-        snapshots = (newest if number == newest.id else manager.get_snapshot_by_id(number) for number in kept)
+        retained = range(newest.id, max(0, newest.id - _LOOKED_AT), -1)
+        snapshots = (newest if number == newest.id else manager.get_snapshot_by_id(number) for number in retained)
         oldest = newest
         for snapshot in snapshots:
             if snapshot is None:
@@ -122,8 +122,8 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Se
             oldest = snapshot
     if oldest.id == 1:
         return False
-    there = {entry.file.file_name for one in (newest, oldest) for entry in live_files(catalog, table, one)}
-    return bool(names & there)
+    file_names = {entry.file.file_name for one in (newest, oldest) for entry in live_files(catalog, table, one)}
+    return bool(names & file_names)
 
 
 def _added_files(table: LakeTable, snapshot: Any) -> set[str]:

@@ -72,10 +72,10 @@ def _with_system_columns(table: Any, rows: pa.RecordBatch, delete: np.ndarray, s
     columns = [*arrays, pa.array(np.full(rows.num_rows, sequence)), pa.array(kinds), *rows.columns]
     system = [pa.field("_SEQUENCE_NUMBER", pa.int64(), False), pa.field("_VALUE_KIND", pa.int8(), False)]
     named = [pa.field(f"_KEY_{field.name}", field.type, False) for field in fields]
-    whole = pa.Table.from_arrays(columns, schema=pa.schema([*named, *system, *rows.schema]))
+    combined = pa.Table.from_arrays(columns, schema=pa.schema([*named, *system, *rows.schema]))
     by = list(map(ordered, arrays))
     order = pc.sort_indices(pa.table(by, list(map(str, range(len(by))))), _ascending(len(by)))
-    return whole.take(order)
+    return combined.take(order)
 
 
 def ordered(values: pa.Array) -> pa.Array:
@@ -91,7 +91,7 @@ def ordered(values: pa.Array) -> pa.Array:
 
 
 def _ascending(number: int) -> list[tuple[str, str]]:
-    return [(str(place), "ascending") for place in range(number)]
+    return [(str(index), "ascending") for index in range(number)]
 
 
 def column_stats(values: Any, library: Any, name: str) -> dict[str, Any]:
@@ -146,9 +146,9 @@ def _file_writer_class() -> type:
         def _write_full(self, *, last: bool) -> None:
             data = self._buffer.materialize()
             while data is not None and data.num_rows and (last or data.nbytes > self.target_file_size):
-                fits = data.num_rows if data.nbytes <= self.target_file_size else self._split_point(data)
-                self._write_one(data.slice(0, fits).combine_chunks())
-                data = data.slice(fits)
+                row_count = data.num_rows if data.nbytes <= self.target_file_size else self._split_point(data)
+                self._write_one(data.slice(0, row_count).combine_chunks())
+                data = data.slice(row_count)
             self._buffer.reset(data if data is not None and data.num_rows else None)
 
         def _write_one(self, data: pa.Table) -> None:

@@ -35,13 +35,13 @@ _UNREACHABLE = (
 
 def check_versions() -> None:
     """Raise SinkError when one of the packages is missing or of another version."""
-    for package, wanted in VERSIONS.items():
+    for package, required in VERSIONS.items():
         try:
             found = metadata.version(package)
         except metadata.PackageNotFoundError:
             raise SinkError(f"the package {package} is not installed", hint=INSTALL) from None
-        if found != wanted:
-            raise SinkError(f"{package} is {found}, this version works with {wanted}", hint=INSTALL)
+        if found != required:
+            raise SinkError(f"{package} is {found}, this version works with {required}", hint=INSTALL)
 
 
 def load() -> None:

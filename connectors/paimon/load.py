@@ -72,9 +72,9 @@ class Load:
 
     def write(self, blocks: Sequence[ChangeBlock]) -> FlushResult:
         """Write a flush into files. Raises SinkError."""
-        left = last_images(blocks, self._table.key, self._keyless)
-        rows = as_stored(self._table.id, left.rows, self._columns)
-        delete = left.delete.astype(bool)
+        images = last_images(blocks, self._table.key, self._keyless)
+        rows = as_stored(self._table.id, images.rows, self._columns)
+        delete = images.delete.astype(bool)
         sequence = sequence_number(self._base, self._task.batch, self._task.partition, self._flushes)
         self._flushes += 1
         size = 0
@@ -82,9 +82,9 @@ class Load:
             if self._cancelled.is_set():
                 raise SinkError("the load was cancelled", where=str(self._table.id))
             some = rows if group.rows is None else rows.take(group.rows)
-            gone = delete if group.rows is None else delete[group.rows.to_numpy()]
-            size += self._write(group.partition, group.bucket, some, gone, sequence)
-        return FlushResult(size, left.inserts, left.updates, left.deletes, dict(left.counts))
+            deleted = delete if group.rows is None else delete[group.rows.to_numpy()]
+            size += self._write(group.partition, group.bucket, some, deleted, sequence)
+        return FlushResult(size, images.inserts, images.updates, images.deletes, dict(images.counts))
 
     def finish(self) -> Any:
         """The handle and its payload, see `connectors.paimon.handles`."""

@@ -125,18 +125,18 @@ class PaimonSinkOptions(LakeSinkOptions):
 
     def catalog_options(self) -> dict[str, str]:
         """All properties of the catalog with secrets in plain text: for the library, never for a message."""
-        given = self.properties_under(CATALOG)
-        given["metastore"] = self.metastore
+        options = self.properties_under(CATALOG)
+        options["metastore"] = self.metastore
         if self.warehouse is not None:
-            given["warehouse"] = self.warehouse
+            options["warehouse"] = self.warehouse
         if self.uri is not None:
-            given["uri"] = self.uri
-        return {**given, **self.shown_secrets()}
+            options["uri"] = self.uri
+        return {**options, **self.shown_secrets()}
 
     def table_properties(self) -> dict[str, str]:
         """The properties that the user adds to every new table."""
-        given = self.properties_under(TABLE)
-        return {**({"bucket": str(self.buckets)} if self.buckets else {}), **given}
+        properties = self.properties_under(TABLE)
+        return {**({"bucket": str(self.buckets)} if self.buckets else {}), **properties}
 
     def partitions(self) -> Mapping[TableId, tuple[str, ...]]:
         """The partition columns by table."""

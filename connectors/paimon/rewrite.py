@@ -41,8 +41,8 @@ def copy_rows(
         empty: columns to set to NULL in all rows.
     """
     library = target.library.copy({"data-file.prefix": prefix})
-    there = {column.name.casefold() for column in source.columns} - {name.casefold() for name in empty}
-    names = [column.name for column in target.columns if column.name.casefold() in there]
+    present = {column.name.casefold() for column in source.columns} - {name.casefold() for name in empty}
+    names = [column.name for column in target.columns if column.name.casefold() in present]
     messages: list[Any] = []
     for rows in gather_batches(read_rows(catalog, source, names), _FLUSH_BYTES):
         stored = as_stored(target.id, _rounded(fill_nulls(rows, fill or {}), target), target.columns)

@@ -93,9 +93,9 @@ class PaimonRules(LakeRules):
         if key:
             key = (*key, *(name for name in partition if not any(same(name, part) for part in key)))
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)
-        made = PartitionedTable(table, columns, (), schema.comment, partition, self.new_properties())
-        _check_partition(made)
-        return self.with_key(made, key)
+        new = PartitionedTable(table, columns, (), schema.comment, partition, self.new_properties())
+        _check_partition(new)
+        return self.with_key(new, key)
 
     def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> PartitionedTable:
         """The table with that key and the partition columns in it; without a key if a column cannot be in one."""
@@ -103,10 +103,10 @@ class PaimonRules(LakeRules):
         types = {column.name.casefold(): column.type for column in table.columns}
         if not all(can_be_key(types[part.casefold()]) for part in key):
             key = ()
-        there = tuple(name for name in table.partition if name.casefold() in types)
+        partition_keys = tuple(name for name in table.partition if name.casefold() in types)
         if key:
-            key = (*key, *(name for name in there if not any(same(name, part) for part in key)))
-        return replace(table, key=key, partition=there)
+            key = (*key, *(name for name in partition_keys if not any(same(name, part) for part in key)))
+        return replace(table, key=key, partition=partition_keys)
 
     def renamed_column(self, table: ActualTable[str], old_name: str, new_name: str) -> PartitionedTable:
         """The table with the column renamed, also among the partition columns."""

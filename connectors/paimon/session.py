@@ -142,12 +142,12 @@ class PaimonSession(LakeSession):
     def add_column(self, operation: op.AddColumnOp) -> None:
         """Add the column; existing rows get its default in a further snapshot."""
         table, column, after = operation.table, operation.column, operation.after
-        there = get_table(self._catalog, table)
+        existing = get_table(self._catalog, table)
         move = None if after is None else _move_class().after(column.name, after)
         kind = _library_type(column.type, key=False)
         changes = [_kinds().add_column(column.name, kind, column.comment or None, move)]
-        fills = column.default is not None and _value(there, column.name, column.type, column.default) is not None
-        if fills and there.library.snapshot_manager().get_latest_snapshot() is not None:
+        fills = column.default is not None and _value(existing, column.name, column.type, column.default) is not None
+        if fills and existing.library.snapshot_manager().get_latest_snapshot() is not None:
             changes.append(_kinds().set_option(FILL + column.name, str(column.default)))
         self._alter(table, changes)
         self._fill_columns(get_table(self._catalog, table))

@@ -129,18 +129,18 @@ def can_be_partition(text: str) -> bool:
     return can_be_key(text) and text not in ("FLOAT", "DOUBLE") and not _BINARIES.fullmatch(text)
 
 
-def holds(actual: str, wanted: str) -> bool:
-    """Whether an existing column of type `actual` takes every value of `wanted` unchanged."""
-    if actual == wanted:
+def holds(actual: str, target: str) -> bool:
+    """Whether an existing column of type `actual` takes every value of `target` unchanged."""
+    if actual == target:
         return True
-    if actual in _WHOLE and wanted in _WHOLE:
-        return _WHOLE[actual] >= _WHOLE[wanted]
+    if actual in _WHOLE and target in _WHOLE:
+        return _WHOLE[actual] >= _WHOLE[target]
     decimal = _DECIMAL.fullmatch(actual)
-    if decimal and wanted in _WHOLE:
-        return int(decimal[1]) - int(decimal[2]) >= _WHOLE[wanted]
-    if decimal and (other := _DECIMAL.fullmatch(wanted)):
+    if decimal and target in _WHOLE:
+        return int(decimal[1]) - int(decimal[2]) >= _WHOLE[target]
+    if decimal and (other := _DECIMAL.fullmatch(target)):
         return _digits(decimal) >= _digits(other) and int(decimal[2]) >= int(other[2])
-    return (actual, wanted) == ("DOUBLE", "FLOAT")
+    return (actual, target) == ("DOUBLE", "FLOAT")
 
 
 def _digits(decimal: re.Match[str]) -> int:

@@ -102,14 +102,14 @@ class Transactions:
 
     def load(self, table: TableId, label: str, headers: Mapping[str, str]) -> Upload:
         """Start to send rows. Raises SinkUnavailable or SinkError."""
-        own = {"db": table.database, "table": table.table, "label": label}
-        return self._http.upload(f"{_PATH}load", {**headers, **own}, self._packing)
+        headers_of_load = {"db": table.database, "table": table.table, "label": label}
+        return self._http.upload(f"{_PATH}load", {**headers, **headers_of_load}, self._packing)
 
     def plain_load(self, table: TableId, headers: Mapping[str, str], pieces: Iterable[bytes]) -> Reply:
         """Load in one phase: send, commit, make visible. Raises CommitUnknown, SinkUnavailable or SinkError."""
-        place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
+        path = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
         heads = {**headers, "timeout": str(self._limits.load_s)}
-        upload = self._http.upload(f"/api/{place}/_stream_load", heads, self._packing)
+        upload = self._http.upload(f"/api/{path}/_stream_load", heads, self._packing)
         try:
             for piece in pieces:
                 if not upload.write(piece):
@@ -136,13 +136,13 @@ class Transactions:
         """The state of the label's latest transaction. Raises SinkUnavailable; SinkError for an unknown database."""
         path = f"/api/{quote(database, safe='')}/get_load_state?label={quote(label, safe='')}"
         reply = replies.read(self._http.request("GET", path, repeatable=True))
-        word = reply.fields.get("state")
-        if word is None:
+        status = reply.fields.get("state")
+        if status is None:
             hint = "the database was dropped in StarRocks; restore it"
             raise SinkError(f"no state of the label: {reply.message}", where=f"{database} {label}", hint=hint)
         reason = str(reply.fields.get("reason") or "")
         return LabelState(
-            TransactionState(word) if word in TransactionState.__members__ else TransactionState.UNKNOWN, reason
+            TransactionState(status) if status in TransactionState.__members__ else TransactionState.UNKNOWN, reason
         )
 
     def clear(self, table: TableId, label: str) -> TransactionState:
@@ -184,9 +184,9 @@ class Transactions:
 
     def _cancel(self, table: TableId, label: str) -> TransactionState:
         """Cancel a transaction that its restarted back end no longer knows; a rollback would not end it."""
-        place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
+        path = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
         try:
-            self._http.request("POST", f"/api/{place}/_cancel?label={quote(label, safe='')}")
+            self._http.request("POST", f"/api/{path}/_cancel?label={quote(label, safe='')}")
         except CommitUnknown:
             log.debug("no answer to the cancel of %s", label)
         return self.state(table.database, label).state

@@ -67,9 +67,9 @@ def read(answer: Answer) -> Reply:
     return Reply(status, _JAVA_CLASS.sub("", message), fields, answer.server)
 
 
-def failure(what: str, where: str, reply: Reply, details: str = "") -> SinkError:
+def failure(summary: str, where: str, reply: Reply, details: str = "") -> SinkError:
     """The error for a reply that is not OK: its hint, and whether trying again may help."""
-    text = f"{what}: {reply.message or reply.status}"[: 2 * _SHOWN] + details
+    text = f"{summary}: {reply.message or reply.status}"[: 2 * _SHOWN] + details
     for part, hint in _HINTS:
         if part in reply.message.lower():
             kind = SinkUnavailable if hint in _TRY_LATER else SinkError

@@ -84,18 +84,18 @@ class TypeRules:
 
     def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
         """Whether an existing column takes every value unchanged; texts that are too long are found value by value."""
-        wanted = self.column_type(data_type, key=key)
-        if actual == wanted or (actual.is_text and wanted.is_text):
+        target = self.column_type(data_type, key=key)
+        if actual == target or (actual.is_text and target.is_text):
             return True
         if actual.is_text:
-            return wanted.name == "VARBINARY" or (wanted.name != "BOOLEAN" and _has_room(actual, wanted))
-        if actual.name == wanted.name == "VARBINARY":
+            return target.name == "VARBINARY" or (target.name != "BOOLEAN" and _has_room(actual, target))
+        if actual.name == target.name == "VARBINARY":
             return True
-        number = holds_number(actual, wanted, data_type)
+        number = holds_number(actual, target, data_type)
         if number is not None:
             return number
-        return (actual.name, wanted.name) in {("DOUBLE", "FLOAT"), ("DATETIME", "DATE"), ("JSON", "VARCHAR")} and (
-            wanted.name != "VARCHAR" or data_type.kind is Kind.JSON
+        return (actual.name, target.name) in {("DOUBLE", "FLOAT"), ("DATETIME", "DATE"), ("JSON", "VARCHAR")} and (
+            target.name != "VARCHAR" or data_type.kind is Kind.JSON
         )
 
 
@@ -104,23 +104,23 @@ def read_type(name: str, size: int | None, digits: int | None) -> SqlType:
 
     BOOLEAN is shown as a `tinyint` without a size, LARGEINT as `bigint unsigned`.
     """
-    word = re.sub(r"\(.*\)", "", name).strip().lower()
-    if word == "tinyint" and size is None:
+    type_name = re.sub(r"\(.*\)", "", name).strip().lower()
+    if type_name == "tinyint" and size is None:
         return SqlType("BOOLEAN")
-    if word in ("bigint unsigned", "largeint"):
+    if type_name in ("bigint unsigned", "largeint"):
         return SqlType("LARGEINT")
-    if word.startswith("decimal"):
+    if type_name.startswith("decimal"):
         return SqlType("DECIMAL", size or 10, digits or 0)
-    if word in ("varchar", "char"):
-        return SqlType(word.upper(), size or 1)
-    if word == "varbinary":
+    if type_name in ("varchar", "char"):
+        return SqlType(type_name.upper(), size or 1)
+    if type_name == "varbinary":
         return SqlType("VARBINARY", size or LONGEST_VARCHAR)
-    if word == "string":
+    if type_name == "string":
         return SqlType("VARCHAR", size or _STRING_LENGTH)
-    return SqlType(name.upper() if "(" in name or "<" in name else word.upper())
+    return SqlType(name.upper() if "(" in name or "<" in name else type_name.upper())
 
 
-def default_text(column: Column, wanted: SqlType, zone: str = "UTC") -> str | None:
+def default_text(column: Column, target: SqlType, zone: str = "UTC") -> str | None:
     """The text between the quotes of DEFAULT; None when the default is no constant of the type in StarRocks.
 
     The default of a source column is the text that the source shows: `b'101'` for BIT, `0x41` for binary columns,
@@ -128,11 +128,11 @@ def default_text(column: Column, wanted: SqlType, zone: str = "UTC") -> str | No
     converted to `zone`.
     """
     text = plain_default(column)
-    if text is None or wanted.name in ("VARBINARY", "JSON"):
+    if text is None or target.name in ("VARBINARY", "JSON"):
         return None
-    if wanted.is_text:
-        return None if column.type.kind in BINARY or len(text.encode()) > wanted.max_bytes else text
-    return clock_constant(constant(text, wanted, date_is_time=True), column.type, zone)
+    if target.is_text:
+        return None if column.type.kind in BINARY or len(text.encode()) > target.max_bytes else text
+    return clock_constant(constant(text, target, date_is_time=True), column.type, zone)
 
 
 def _decimal(data_type: DataType, key: bool) -> SqlType:
@@ -147,7 +147,7 @@ def _text(length: int) -> SqlType:
     return SqlType("VARCHAR", min(max(length, 1), LONGEST_VARCHAR))
 
 
-def _has_room(actual: SqlType, wanted: SqlType) -> bool:
+def _has_room(actual: SqlType, target: SqlType) -> bool:
     """Whether a text column is long enough for the text of any value of another type."""
-    width = wanted.length or 0
-    return actual.max_bytes >= (width + 3 if wanted.name == "DECIMAL" else _TEXT_WIDTHS.get(wanted.name, FLOAT_TEXT))
+    width = target.length or 0
+    return actual.max_bytes >= (width + 3 if target.name == "DECIMAL" else _TEXT_WIDTHS.get(target.name, FLOAT_TEXT))

@@ -35,7 +35,7 @@ def shout() -> None:
 
 def test_what_child_processes_print_becomes_lines(capfd: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
-    log = JsonLog(lines, wanted=True)
+    log = JsonLog(lines, enabled=True)
     with log.of_python():
         with log.of_children():
             shout()
@@ -46,7 +46,7 @@ def test_what_child_processes_print_becomes_lines(capfd: pytest.CaptureFixture[s
 
 def test_nothing_is_touched_when_it_is_not_wanted(capfd: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
-    log = JsonLog(lines, wanted=False)
+    log = JsonLog(lines, enabled=False)
     with log.of_python(), log.of_children():
         shout()
     assert capfd.readouterr().out == "out\n\n"
@@ -59,7 +59,7 @@ def test_warnings_and_failing_threads_become_lines(capfd: pytest.CaptureFixture[
     def fail() -> None:
         raise ValueError("no luck")
 
-    with JsonLog(lines, wanted=True).of_python():
+    with JsonLog(lines, enabled=True).of_python():
         warnings.simplefilter("always")
         warnings.warn("old", DeprecationWarning, stacklevel=1)
         thread = threading.Thread(target=fail)

@@ -13,15 +13,15 @@ import sys
 def main() -> None:
     """Send environment, folder and streams to the server; become the process itself if the server does not answer."""
     path, _, *arguments = sys.argv[1:]
-    asked = json.dumps({"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}).encode()
+    request = json.dumps({"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}).encode()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
             folder = os.open(os.path.dirname(path), os.O_PATH)  # the path may be too long for a socket address
             server.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
             os.close(folder)
-            server.sendall(b"r" + len(asked).to_bytes(8, "big"))
+            server.sendall(b"r" + len(request).to_bytes(8, "big"))
             socket.send_fds(server, [b"f"], [0, 1, 2])
-            server.sendall(asked)
+            server.sendall(request)
             answer = server.recv(1)
             if answer == b"k":
                 os.close(0)

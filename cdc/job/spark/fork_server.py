@@ -103,10 +103,10 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
         head = _receive_exactly(connection, 9)
         kind, length = head[:1], int.from_bytes(head[1:], "big")
         if kind == b"t":
-            what = _receive_exactly(connection, length)
+            header = _receive_exactly(connection, length)
             if os.fork() == 0:
                 listening.close()
-                _try(what, connection)
+                _try(header, connection)
             return
         if kind == b"w":
             pickle.loads(_receive_exactly(connection, length))()
@@ -115,10 +115,10 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
             connection.sendall(b"k")
             return
         _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-        asked = json.loads(_receive_exactly(connection, length))
+        request = json.loads(_receive_exactly(connection, length))
         gc.freeze()  # garbage collections in a fork then do not touch shared memory
         if os.fork() == 0:
-            _become(asked, streams, listening, connection)
+            _become(request, streams, listening, connection)
         for stream in streams:
             os.close(stream)
     except Exception as error:  # noqa: BLE001 - sent to the client; other clients need this process
@@ -126,10 +126,10 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
             connection.sendall(f"{type(error).__name__}: {error}".encode())
 
 
-def _try(what: bytes, connection: socket.socket) -> NoReturn:
+def _try(header: bytes, connection: socket.socket) -> NoReturn:
     """Call a pickled callable in this process, a fork, and exit."""
     try:
-        pickle.loads(what)()
+        pickle.loads(header)()
         connection.sendall(b"k")
     except BaseException as error:  # noqa: BLE001 - a fork must never go on as the server
         with contextlib.suppress(OSError):
@@ -148,10 +148,10 @@ def _receive_exactly(connection: socket.socket, length: int) -> bytes:
     return data
 
 
-def _become(asked: dict[str, Any], streams: list[int], listening: socket.socket, connection: socket.socket) -> NoReturn:
+def _become(job: dict[str, Any], streams: list[int], listening: socket.socket, connection: socket.socket) -> NoReturn:
     """Run as `python -m MODULE` in this process, a fork, and exit. A daemon keeps the connection open while it lives,
     as does its launcher."""
-    arguments, code = asked["arguments"], 1
+    arguments, code = job["arguments"], 1
     try:
         listening.close()
         connection.sendall(b"k")
@@ -160,15 +160,15 @@ def _become(asked: dict[str, Any], streams: list[int], listening: socket.socket,
             streams[0] = os.open(os.devnull, os.O_RDONLY)
         for source, target in zip(streams, (0, 1, 2), strict=True):
             os.dup2(source, target)
-        kept = connection.fileno()
-        for number in range(3, max(kept, *streams) + 1):
-            if number != kept:
+        descriptor = connection.fileno()
+        for number in range(3, max(descriptor, *streams) + 1):
+            if number != descriptor:
                 with contextlib.suppress(OSError):
                     os.close(number)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.environ.clear()
-        os.environ.update(asked["environment"])
-        os.chdir(asked["folder"])
+        os.environ.update(job["environment"])
+        os.chdir(job["folder"])
         _show_as([sys.executable, "-m", *arguments])
         if arguments[0] == READER:
             _read()
@@ -190,7 +190,7 @@ def _show_as(command: Sequence[str]) -> None:
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
         fields = file.read().rpartition(")")[2].split()
     begin, end = int(fields[_ARGUMENTS_BEGIN]), int(fields[_ARGUMENTS_BEGIN + 1])
-    text = b"\0".join(word.encode() for word in command)[: end - begin - 1]
+    text = b"\0".join(argument.encode() for argument in command)[: end - begin - 1]
     ctypes.memmove(begin, text.ljust(end - begin, b"\0"), end - begin)
 
 

@@ -74,10 +74,10 @@ class Forks:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env={**os.environ, **ONE_ARENA}
         )
         client = Path(__file__).with_name("fork_client.py")
-        words = {
+        fields = {
             "reader": READER, "daemon": DAEMON, "python": sys.executable, "client": client, "socket": self._socket,
         }  # fmt: skip
-        self.launcher.write_text(_LAUNCHER.format(**{name: shlex.quote(str(word)) for name, word in words.items()}))
+        self.launcher.write_text(_LAUNCHER.format(**{name: shlex.quote(str(value)) for name, value in fields.items()}))
         self.launcher.chmod(0o700)
 
     def start(self) -> None:
@@ -89,13 +89,13 @@ class Forks:
                 "the process that Spark's Python processes are forked from does not start", hint="see the lines above"
             )
 
-    def load(self, what: Callable[[], Any], *, busy: bool = False) -> str:
+    def load(self, load: Callable[[], Any], *, busy: bool = False) -> str:
         """Let the server call a picklable that loads modules; return the error message, empty on success.
 
         The server is blocked meanwhile, and Spark waits at most ten seconds for a reader. So if the server is `busy`, a
         fork calls it first: slow steps such as compiling kernels are done then.
         """
-        data = cloudpickle.dumps(what)  # type: ignore[no-untyped-call]
+        data = cloudpickle.dumps(load)  # type: ignore[no-untyped-call]
         return (self._load(b"t", data) if busy else "") or self._load(b"w", data)
 
     def _load(self, kind: bytes, data: bytes) -> str:

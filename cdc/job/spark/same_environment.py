@@ -40,12 +40,12 @@ def _looker() -> Callable[[], dict[str, str]]:
         digest = hashlib.sha256()
         for package in ("cdc", "connectors"):
             spec = importlib.util.find_spec(package)
-            for place in () if spec is None else spec.submodule_search_locations or ():
-                root = pathlib.Path(place)
+            for folder in () if spec is None else spec.submodule_search_locations or ():
+                root = pathlib.Path(folder)
                 for path in sorted(root.rglob("*.py")):
                     digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-        there = importlib.util.find_spec("cdc") is not None
-        found[code] = digest.hexdigest()[:12] if there else ""
+        has_cdc = importlib.util.find_spec("cdc") is not None
+        found[code] = digest.hexdigest()[:12] if has_cdc else ""
         return found
 
     return look
@@ -61,18 +61,18 @@ def installed() -> Installed:
 
 
 @cache
-def _check_installed(wanted: tuple[tuple[str, str], ...]) -> None:
-    check(dict(wanted), installed(), socket.gethostname(), sys.executable)
+def _check_installed(expected: tuple[tuple[str, str], ...]) -> None:
+    check(dict(expected), installed(), socket.gethostname(), sys.executable)
 
 
-def check_same_environment(wanted: Installed) -> None:
+def check_same_environment(expected: Installed) -> None:
     """Raise EngineError if this process has other packages than the driver. Executor; checked once per process."""
-    _check_installed(tuple(sorted(wanted.items())))
+    _check_installed(tuple(sorted(expected.items())))
 
 
-def check(wanted: Installed, found: Installed, machine: str, python: str) -> None:
+def check(expected: Installed, found: Installed, machine: str, python: str) -> None:
     """Raise EngineError if an executor's packages differ from the driver's. Any process. Pure."""
-    others = [_difference(name, version, found.get(name, "")) for name, version in wanted.items()
+    others = [_difference(name, version, found.get(name, "")) for name, version in expected.items()
               if found.get(name, "") != version]  # fmt: skip
     if others:
         raise EngineError(
@@ -82,9 +82,9 @@ def check(wanted: Installed, found: Installed, machine: str, python: str) -> Non
         )
 
 
-def _difference(name: str, wanted: str, found: str) -> str:
+def _difference(name: str, expected: str, found: str) -> str:
     if not found:
         return f"{name} is missing there" if name != CODE else "the package cdc is missing there"
     if name == CODE:
         return "cdc is of another version there"
-    return f"{name} is {found} there and {wanted or 'missing'} here"
+    return f"{name} is {found} there and {expected or 'missing'} here"

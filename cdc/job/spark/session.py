@@ -172,11 +172,11 @@ def without_our_executors_java(settings: Mapping[str, str]) -> dict[str, str]:
 @contextlib.contextmanager
 def without_variables(names: Sequence[str]) -> Iterator[None]:
     """Hide these environment variables from processes that are started within the block."""
-    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
+    removed = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
     finally:
-        os.environ.update(taken)
+        os.environ.update(removed)
 
 
 def start_session(

@@ -141,9 +141,9 @@ class SharedSpark:
         with self._turn:
             done = self._loads.get(kinds)
             if done is None:
-                done, what = threading.Event(), partial(_load, task.source, task.sink)
+                done, load = threading.Event(), partial(_load, task.source, task.sink)
                 busy = bool(self._loads)  # pipelines with other connectors start or run
-                threading.Thread(target=self._let_load, args=(self._forks, what, busy, done), daemon=True).start()
+                threading.Thread(target=self._let_load, args=(self._forks, load, busy, done), daemon=True).start()
                 self._loads[kinds] = done
         while not (done.wait(_LOOK_S) or stop.is_set()):
             continue
@@ -157,18 +157,18 @@ class SharedSpark:
         if due:
             self._line(text, "info")
 
-    def _let_load(self, forks: Forks, what: Callable[[], None], busy: bool, done: threading.Event) -> None:
+    def _let_load(self, forks: Forks, load: Callable[[], None], busy: bool, done: threading.Event) -> None:
         text = "runs have waited {:.0f} s for kernels new to this machine, compiled here or by another process"
         ended = self._ended
         try:
             with self._loading, repeatedly(lambda seconds: self.report_waiting(text.format(seconds)), SAY_EVERY_S):
-                wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
+                problem = forks.load(load, busy=busy) if forks.alive() else "it has ended"
         except Exception as error:  # noqa: BLE001 - logged; runs wait for this thread
-            wrong = f"{type(error).__name__}: {error}"
+            problem = f"{type(error).__name__}: {error}"
         try:
-            if wrong and not ended.is_set():
+            if problem and not ended.is_set():
                 self._line(
-                    f"the fork server cannot preload connectors, each stream reader loads them: {wrong}", "warning"
+                    f"the fork server cannot preload connectors, each stream reader loads them: {problem}", "warning"
                 )
         finally:
             done.set()

@@ -39,8 +39,8 @@ def compact(writer: StateWriter, openings: Sequence[int], *, closed: bool = Fals
     base = Entry(BASE, writer.session.owner, last, "", changes, notes)
     bucket.put(base_name(last), base.to_bytes())
     writer.note_base()
-    kept = {entry_name(opening) for opening in openings}
-    steps = [name for name in bucket.names("log") if name <= entry_name(last) and name not in kept]
+    retained = {entry_name(opening) for opening in openings}
+    steps = [name for name in bucket.names("log") if name <= entry_name(last) and name not in retained]
     bucket.delete([*steps, *(name for name in bucket.names(BASE) if name < base_name(last))])
     return last
 

@@ -39,10 +39,10 @@ class DocumentChange:
             return
         path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         if self.offset is None:
-            spare = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-            with open(spare, "wb", opener=private) as file:
+            temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+            with open(temporary, "wb", opener=private) as file:
                 file.write(self.data)
-            os.replace(spare, path)
+            os.replace(temporary, path)
             return
         with open(path, "r+b", opener=private) as file:
             if file.seek(0, os.SEEK_END) < self.offset:
@@ -80,13 +80,13 @@ class Entry:
     def from_bytes(cls, data: bytes, where: str) -> Entry:
         """The step in these bytes. Raises StateError if they are damaged or of a newer version."""
         try:
-            line, _, rest = data.partition(b"\n")
+            line, _, body = data.partition(b"\n")
             head = json.loads(line)
             if head["format"] > FORMAT:
                 hint = "use the version of cdc that wrote it or a newer one"
                 message = f"has format {head['format']}, this version reads up to {FORMAT}"
                 raise StateError(message, where=where, hint=hint)
-            changes = tuple(_changes(head["changes"], rest))
+            changes = tuple(_changes(head["changes"], body))
             return cls(head["kind"], head["owner"], head["number"], head["id"], changes, head["notes"])
         except (ValueError, LookupError, TypeError) as error:
             hint = "restore the objects below --state-dir from a copy, or start over with an empty prefix"
@@ -101,7 +101,7 @@ def _head(change: DocumentChange) -> list[Any]:
     return ["append", change.name, change.offset, len(change.data)]
 
 
-def _changes(heads: Sequence[Sequence[Any]], rest: bytes) -> Sequence[DocumentChange]:
+def _changes(heads: Sequence[Sequence[Any]], body: bytes) -> Sequence[DocumentChange]:
     found, at = [], 0
     for verb, name, *numbers in heads:
         _check(name)
@@ -109,7 +109,7 @@ def _changes(heads: Sequence[Sequence[Any]], rest: bytes) -> Sequence[DocumentCh
             found.append(DocumentChange(name, None))
             continue
         length = numbers[-1]
-        data = rest[at : at + length]
+        data = body[at : at + length]
         if len(data) != length:
             raise ValueError("it ends too early")
         at += length

@@ -116,16 +116,16 @@ class HdfsBucket(Bucket):
         return "" if self._put(name, data, overwrite=False) else None
 
     def _next_version(self, name: str, data: bytes, condition: str) -> str | None:
-        there = self._versions(name)
+        versions = self._versions(name)
         number = 0 if condition == "create" else int(condition) + 1
-        if there[-1:] != ([] if condition == "create" else [number - 1]):
+        if versions[-1:] != ([] if condition == "create" else [number - 1]):
             return None
         if not self._put(_version(name, number), data, overwrite=False):
             return None
-        there = self._versions(name)
-        if there[-1:] != [number]:
+        versions = self._versions(name)
+        if versions[-1:] != [number]:
             return None
-        for older in there[:-1]:
+        for older in versions[:-1]:
             _soon(self._client.delete, self._path(_version(name, older)))
         return str(number)
 
@@ -137,9 +137,9 @@ class HdfsBucket(Bucket):
             with suppress(FileNotFoundError):
                 return self._read(name), ""
             return None
-        while there := self._versions(name):
+        while versions := self._versions(name):
             with suppress(FileNotFoundError):  # the next one has come meanwhile
-                return self._read(_version(name, there[-1])), str(there[-1])
+                return self._read(_version(name, versions[-1])), str(versions[-1])
         return None
 
     def _read(self, name: str) -> bytes:
@@ -164,16 +164,16 @@ class HdfsBucket(Bucket):
 
     def _put(self, name: str, data: bytes | Path, *, overwrite: bool) -> bool:
         """Rename without replacing; False if the name is taken, also after a rename whose response was lost."""
-        path, spare = self._path(name), self._path(f"{_NEW}/{secrets.token_hex(16)}")
-        self._write(spare, data)
+        path, temporary = self._path(name), self._path(f"{_NEW}/{secrets.token_hex(16)}")
+        self._write(temporary, data)
         try:
             try:
-                _soon(self._client.rename, spare, path, overwrite)
+                _soon(self._client.rename, temporary, path, overwrite)
             except FileNotFoundError:
                 self._make(path.rpartition("/")[0])
-                _soon(self._client.rename, spare, path, overwrite)
+                _soon(self._client.rename, temporary, path, overwrite)
         except FileExistsError:
-            _soon(self._client.delete, spare)
+            _soon(self._client.delete, temporary)
             if overwrite:
                 raise  # a folder has the name
             return False

@@ -15,11 +15,11 @@ _FILE = ".store/held"
 def note_lease_until(copy: Path, until_s: float) -> None:
     """Nobody else has it before then. Driver, with each sign of life. Raises StateError."""
     path = copy / _FILE
-    spare = path.with_name(".held.tmp")
+    temporary = path.with_name(".held.tmp")
     try:
-        with open(spare, "w", encoding="utf-8", opener=private) as file:
+        with open(temporary, "w", encoding="utf-8", opener=private) as file:
             file.write(repr(until_s))
-        os.replace(spare, path)
+        os.replace(temporary, path)
     except OSError as error:
         raise state_error(path, error) from error
 

@@ -79,10 +79,10 @@ def _entries(bucket: Bucket) -> Sequence[Entry] | None:
     """The newest base and the steps after it; None if a compaction ran meanwhile."""
     bases = bucket.names(BASE)
     first = int(bases[-1].rpartition("/")[2]) + 1 if bases else 0
-    wanted = [name for name in bucket.names("log") if int(name.rpartition("/")[2]) >= first]
-    if wanted != [entry_name(first + index) for index in range(len(wanted))] or bucket.names(BASE) != bases:
+    entry_names = [name for name in bucket.names("log") if int(name.rpartition("/")[2]) >= first]
+    if entry_names != [entry_name(first + index) for index in range(len(entry_names))] or bucket.names(BASE) != bases:
         return None
-    names = [*bases[-1:], *wanted]
+    names = [*bases[-1:], *entry_names]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         contents = list(pool.map(bucket.get, names))
     read = [

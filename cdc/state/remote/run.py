@@ -65,16 +65,16 @@ class _RemoteRun:
         clean(self._copy)
         self._bucket.check()
         starting(f"reading the state from {self._url}")
-        mine = of_this_process(self._owner, self._place(), self._ttl_s)
+        this_holder = of_this_process(self._owner, self._place(), self._ttl_s)
         other = holder(self._bucket)
-        if other is not None and other.place != mine.place:
+        if other is not None and other.place != this_holder.place:
             starting(f"{other.description} has or had the lease: waiting {other.ttl_s:g} s to see whether it is alive")
-        self._lease = Lease(self._bucket, self._once, mine, self._retry)
+        self._lease = Lease(self._bucket, self._once, this_holder, self._retry)
         self._lease.acquire()
         note_lease_until(self._copy, self._lease.lost_s)
         self._living = _start_thread("state-lease", self._live)
         try:
-            session = self._open_step_log(mine.description)
+            session = self._open_step_log(this_holder.description)
             restore_bulk(self._bucket, self._copy / ".bulk")
             session.begin(self._copy)
         except BaseException:

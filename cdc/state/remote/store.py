@@ -59,9 +59,9 @@ class RemoteStore(LocalStore):
         """Remove a file, with the next step of this process."""
         self.remove(name)
 
-    def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
+    def log(self, name: str, kind: str, header: Mapping[str, Any] | None = None) -> AppendLog:
         """A log whose lines are written as steps."""
-        return RemoteLog(self, name, what, header)
+        return RemoteLog(self, name, kind, header)
 
     def bulk(self, folder: str) -> Path:
         """A folder of the working copy; files become durable by `keep`."""
@@ -80,8 +80,8 @@ class RemoteStore(LocalStore):
         relative = folder.relative_to(self.copy / ".bulk").as_posix()
         bucket, found = self._writer.bucket, []
         for name in bucket.names(BULK):
-            _, run, rest = name.split("/", 2)
-            if int(run) <= self.session.number and rest.startswith(f"{relative}/"):
+            _, run, path = name.split("/", 2)
+            if int(run) <= self.session.number and path.startswith(f"{relative}/"):
                 found.append(name)
         bucket.delete(found)
 
@@ -120,8 +120,8 @@ def writer_of(store: RemoteStore) -> StateWriter:
 class RemoteLog(AppendLog):
     """A log of a working copy: each append is one step."""
 
-    def __init__(self, store: RemoteStore, name: str, what: str, header: Mapping[str, Any] | None) -> None:
-        super().__init__(store.root / name, what, header)
+    def __init__(self, store: RemoteStore, name: str, kind: str, header: Mapping[str, Any] | None) -> None:
+        super().__init__(store.root / name, kind, header)
         self._store, self._name = store, name
 
     def __getstate__(self) -> dict[str, Any]:

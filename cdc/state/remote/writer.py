@@ -216,10 +216,10 @@ def put_entry(bucket: Bucket, entry: Entry) -> Entry | None:
     name, data = entry_name(entry.number), entry.to_bytes()
     if bucket.put_new(name, data):
         return None
-    there = bucket.get(name)
-    if there == data:
+    existing = bucket.get(name)
+    if existing == data:
         return None  # written by a request whose response was lost
-    found = None if there is None else Entry.from_bytes(there, f"{bucket.url}/{name}")
+    found = None if existing is None else Entry.from_bytes(existing, f"{bucket.url}/{name}")
     if found is not None and found.owner == entry.owner:
         return found
     raise taken_over_error(bucket.url, "" if found is None else found.opened_by)

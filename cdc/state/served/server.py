@@ -50,8 +50,8 @@ class StateServer:
         self._state = state
         self._tls, certificate = new_certificate(state.root / "control")
         self._listening = _listening(bind, port)
-        own = int(self._listening.getsockname()[1])
-        self.door = Door(host, own, secrets.token_hex(32), certificate, state.store.where().rstrip("/"))
+        bound_port = int(self._listening.getsockname()[1])
+        self.door = Door(host, bound_port, secrets.token_hex(32), certificate, state.store.where().rstrip("/"))
         self._token = self.door.token.encode()
         self._lock = threading.Lock()
         self._logs: dict[tuple[str, str], AppendLog] = {}
@@ -84,9 +84,9 @@ class StateServer:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._listening.close()
-        left = sum(thread.is_alive() for thread in threads)
-        if left:
-            log.warning("%d requests of executors are still being answered: does the disk hang?", left)
+        alive = sum(thread.is_alive() for thread in threads)
+        if alive:
+            log.warning("%d requests of executors are still being answered: does the disk hang?", alive)
 
     def _begin(self, work: Callable[..., None], name: str, *arguments: Any) -> None:
         """Start a thread that `close` waits for. Raises RuntimeError."""
@@ -191,21 +191,21 @@ class StateServer:
 
     def _keep(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
         """Receive a file of staged rows, which is synced and durable before the response. Repeatable."""
-        left = _incoming(file, size)
+        remaining = _incoming(file, size)
         try:
             store = self._store(fields)
             path = store.bulk("") / _checked(fields["path"])
-            spare = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_SPARE}")
+            temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_SPARE}")
             try:
                 create_folder(path.parent)
-                with durable(spare, path) as staged:
-                    for piece in left:
+                with durable(temporary, path) as staged:
+                    for piece in remaining:
                         staged.write(piece)
                 store.keep(path)
             except OSError as error:  # also when the batch's folder went meanwhile: nobody wants these rows any more
                 raise state_error(path, error) from error
         except CdcError as error:
-            for _ in left:  # the next message begins after them
+            for _ in remaining:  # the next message begins after them
                 pass
             return {"error": error.to_json()}, b""
         return {}, b""

@@ -83,12 +83,12 @@ def _send_file(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -
         send(file, fields, data)
         return
     with open(data, "rb") as staged:
-        left = os.fstat(staged.fileno()).st_size
-        begin(file, fields, left)
-        while left:
-            piece = exactly(staged, min(left, PIECE))
+        remaining = os.fstat(staged.fileno()).st_size
+        begin(file, fields, remaining)
+        while remaining:
+            piece = exactly(staged, min(remaining, PIECE))
             file.write(piece)
-            left -= len(piece)
+            remaining -= len(piece)
     file.flush()
 
 
@@ -134,14 +134,14 @@ class ServedStore(Store):
         """The names of the documents."""
         return list(self._request("names")[0]["names"])
 
-    def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
+    def log(self, name: str, kind: str, header: Mapping[str, Any] | None = None) -> AppendLog:
         """A log that is read here and written on the driver."""
-        return ServedLog(self, name, what, header)
+        return ServedLog(self, name, kind, header)
 
     def bulk(self, folder: str) -> Path:
         """A local folder among Spark's temporary files; `keep` uploads files from it."""
-        places = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-        return Path(places) / f"cdc-{self.door.port}-{os.getpid()}" / self.folder / folder
+        scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+        return Path(scratch) / f"cdc-{self.door.port}-{os.getpid()}" / self.folder / folder
 
     def keep(self, path: Path) -> None:
         """Hand a file over: it lasts with the driver when this returns. It is gone here, also when this raises:
@@ -169,8 +169,8 @@ class ServedStore(Store):
 class ServedLog(AppendLog):
     """A log read incrementally from the driver."""
 
-    def __init__(self, store: ServedStore, name: str, what: str, header: Mapping[str, Any] | None) -> None:
-        super().__init__(Path(store.where(name)), what, header)
+    def __init__(self, store: ServedStore, name: str, kind: str, header: Mapping[str, Any] | None) -> None:
+        super().__init__(Path(store.where(name)), kind, header)
         self._store, self._name, self._first_line = store, name, header
 
     def __getstate__(self) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def new_certificate(folder: Path) -> tuple[ssl.SSLContext, str]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cdc driver")])
     utc = datetime.UTC
-    made = (
+    builder = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         # machines' clocks differ, and it is gone with the process
         .not_valid_before(datetime.datetime(2000, 1, 1, tzinfo=utc))
@@ -120,7 +120,7 @@ def new_certificate(folder: Path) -> tuple[ssl.SSLContext, str]:
     )
     encoding = serialization.Encoding.PEM
     secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    certificate = made.public_bytes(encoding)
+    certificate = builder.public_bytes(encoding)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with _private_file(folder, secret + certificate) as path:
         context.load_cert_chain(path)

@@ -97,9 +97,9 @@ class Function:
         """Return the typed call. Raises ExpressionError for arguments that do not fit."""
         if self.parameters:
             last = self.parameters[-1]
-            wanted = [self.parameters[min(index, len(self.parameters) - 1)] for index in range(len(args))]
+            parameters = [self.parameters[min(index, len(self.parameters) - 1)] for index in range(len(args))]
             assert last.repeated or len(args) <= len(self.parameters)
-            args = [_fit(self.name, arg, parameter) for arg, parameter in zip(args, wanted, strict=True)]
+            args = [_fit(self.name, arg, parameter) for arg, parameter in zip(args, parameters, strict=True)]
         if callable(self.result) and not isinstance(self.result, DataType):
             return self.result(args, span)
         nullable = {"never": False, "always": True}.get(self.nulls, any(arg.nullable for arg in args))
@@ -119,9 +119,9 @@ class Function:
 
 def _parameter(text: str) -> Parameter:
     optional = text.startswith("[")
-    words = text.strip("[]").split()
-    repeated = words[-1].endswith("...")
-    return Parameter(words[0], words[1].removesuffix("..."), optional or False, repeated)
+    parts = text.strip("[]").split()
+    repeated = parts[-1].endswith("...")
+    return Parameter(parts[0], parts[1].removesuffix("..."), optional or False, repeated)
 
 
 _CONVERTED: dict[str, SqlType] = {

@@ -32,8 +32,8 @@ def _round(args: list[Typed], span: Span) -> Typed:
     assert isinstance(places, int)
     if kind_of(kind) is Kind.DECIMAL:
         precision, scale = digits(kind)
-        kept = min(max(places, 0), scale)
-        kind = decimal(min(precision - scale + kept + (places < scale), 38), kept)
+        result_scale = min(max(places, 0), scale)
+        kind = decimal(min(precision - scale + result_scale + (places < scale), 38), result_scale)
     return call("ROUND", kind, args[:1], span, fails=True, value=places)
 
 

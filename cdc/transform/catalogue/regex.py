@@ -46,27 +46,27 @@ def _replacement(args: list[str], node: Typed) -> str:
     if regex is None or by is None:
         return f"regexp_replace({args[0]}, {args[1]}, cdc_rewritten({args[1]}, {args[2]}), 'g')"
     try:
-        made = rewritten(regex, by)
+        rewritten_text = rewritten(regex, by)
     except ValueError as error:
         raise mistake(node.args[2].span, str(error), "put brackets around what it stands for") from error
-    return f"regexp_replace({args[0]}, {args[1]}, {text_literal(made)}, 'g')"
+    return f"regexp_replace({args[0]}, {args[1]}, {text_literal(rewritten_text)}, 'g')"
 
 
 def _of_group(args: list[str], node: Typed, extract: Callable[[int], str]) -> str:
     """Return the SQL of `extract` for the group that the third argument names, checked against the expression."""
     regex, arg = _constant(node.args[1]), node.args[2]
-    there = None if regex is None else groups(regex)
-    most = _MOST_GROUPS if there is None else min(there, _MOST_GROUPS)
+    group_count = None if regex is None else groups(regex)
+    most = _MOST_GROUPS if group_count is None else min(group_count, _MOST_GROUPS)
     number = _number(arg)
     if number is not None:
         if not 0 <= number <= most:
-            known = f"'{regex}' has {there}" if there is not None else f"there are at most {_MOST_GROUPS}"
+            known = f"'{regex}' has {group_count}" if group_count is not None else f"there are at most {_MOST_GROUPS}"
             raise mistake(arg.span, f"there is no group {number}: {known}", "a group is a part in brackets")
-        return extract(number) if there is not None else _checked(args[1], str(number), extract(number))
+        return extract(number) if group_count is not None else _checked(args[1], str(number), extract(number))
     cases = " ".join(f"WHEN {number} THEN {extract(number)}" for number in range(most + 1))
     otherwise = failing("the regular expression has no such group")
     chosen = f"CASE {args[2]} {cases} ELSE CASE WHEN {args[2]} IS NOT NULL THEN {otherwise} END END"
-    return chosen if there is not None else _checked(args[1], args[2], chosen)
+    return chosen if group_count is not None else _checked(args[1], args[2], chosen)
 
 
 def _checked(regex: str, number: str, sql: str) -> str:

@@ -50,13 +50,13 @@ def _overlay(args: list[str], node: Typed) -> str:
     length = args[3] if len(args) > 3 else f"{size}({by})"
     first, end = limited(start, 1), f"({limited(start, 1)} + {limited(length)})"
     if of_bytes:
-        before, rest = f"array_slice({value}, 1, {first} - 1)", f"array_slice({value}, {end}, {size}({value}))"
+        before, after = f"array_slice({value}, 1, {first} - 1)", f"array_slice({value}, {end}, {size}({value}))"
     else:
-        before, rest = f"substring({value}, 1, {first} - 1)", f"substring({value}, {end})"
+        before, after = f"substring({value}, 1, {first} - 1)", f"substring({value}, {end})"
     empty = "''::BLOB" if of_bytes else "''"
     return (
         f"CASE WHEN {by} IS NULL OR {length} IS NULL THEN NULL WHEN {start} < 1 OR {start} > {size}({value}) "
-        f"THEN {value} ELSE {before} || {by} || CASE WHEN {length} < 0 THEN {empty} ELSE {rest} END END"
+        f"THEN {value} ELSE {before} || {by} || CASE WHEN {length} < 0 THEN {empty} ELSE {after} END END"
     )
 
 
@@ -66,15 +66,15 @@ def _one_kind(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type
     def rule(args: list[Typed], span: Span) -> Typed:
         found = [args[number] for number in values]
         binary = any(kind_of(arg.type) in BINARIES for arg in found)
-        wanted = BYTES if binary else STRING
-        made = list(args)
+        common = BYTES if binary else STRING
+        result = list(args)
         for number in values:
             arg = args[number]
             if binary and arg.op == "literal" and arg.value is None:
-                made[number] = Typed("literal", BYTES, span=arg.span)
+                result[number] = Typed("literal", BYTES, span=arg.span)
             elif (kind_of(arg.type) in BINARIES) is not binary:
                 raise mistake(arg.span, f"{name} takes text only or bytes only", "CAST(... AS BYTES) makes text bytes")
-        return call(name, kind or wanted, made, span, nullable=any(arg.nullable for arg in made))
+        return call(name, kind or common, result, span, nullable=any(arg.nullable for arg in result))
 
     return rule
 
@@ -102,16 +102,16 @@ def _replace(args: list[Typed], span: Span) -> Typed:
 
 def _replaced(args: list[str], node: Typed) -> str:
     """Return the SQL of REPLACE. The result's length is checked unless the replacement is a constant of the rule."""
-    text, what, by = args
+    text, searched, by = args
     if node.args[2].op != "literal":
-        more = f"(strlen({by}) - strlen({what}))"
-        most = f"strlen({text}) // nullif(strlen({what}), 0) * {more}"
-        found = f"(strlen({text}) - strlen(replace({text}, {what}, ''))) // nullif(strlen({what}), 0) * {more}"
+        more = f"(strlen({by}) - strlen({searched}))"
+        most = f"strlen({text}) // nullif(strlen({searched}), 0) * {more}"
+        found = f"(strlen({text}) - strlen(replace({text}, {searched}, ''))) // nullif(strlen({searched}), 0) * {more}"
         by = (
             f"CASE WHEN {most} > {LONGEST} THEN CASE WHEN strlen({text}) + {found} > {LONGEST} "
             f"THEN {_TOO_LONG} ELSE {by} END ELSE {by} END"
         )
-    return f"replace({text}, {what}, {by})"
+    return f"replace({text}, {searched}, {by})"
 
 
 def _reverse(args: list[str], node: Typed) -> str:

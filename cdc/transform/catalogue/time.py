@@ -133,11 +133,11 @@ def _diff_sql(args: list[str], node: Typed) -> str:
     def inside(moment: str) -> str:
         return f"(day({moment}) * {DAY_US} + (((epoch_us({moment}) % {DAY_US}) + {DAY_US}) % {DAY_US}))"
 
-    whole = (
+    whole_months = (
         f"({months} - CASE WHEN {months} > 0 AND {inside(end)} < {inside(start)} THEN 1 "
         f"WHEN {months} < 0 AND {inside(end)} > {inside(start)} THEN -1 ELSE 0 END)"
     )
-    return f"({whole} // { {'YEAR': 12, 'QUARTER': 3, 'MONTH': 1}[unit] })"
+    return f"({whole_months} // { {'YEAR': 12, 'QUARTER': 3, 'MONTH': 1}[unit] })"
 
 
 def _trunc(args: list[Typed], span: Span) -> Typed:

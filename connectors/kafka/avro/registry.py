@@ -89,15 +89,17 @@ class Registry:
         """The schemas that an answer's schema references, each after those that it references itself."""
         found = []
         for other in answer.get("references") or ():
-            place = str(other["subject"]), int(other["version"])
-            if place in met:
+            subject_version = str(other["subject"]), int(other["version"])
+            if subject_version in met:
                 continue
             if len(met) == _MOST_NAMED:
                 raise UnreadableSchema(f"the schema names more than {_MOST_NAMED} others")
-            met.add(place)
-            named = self.get(f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}")
+            met.add(subject_version)
+            named = self.get(f"/subjects/{quote(subject_version[0], safe='')}/versions/{subject_version[1]}")
             if named is None:
-                raise UnreadableSchema(f"the registry has no version {place[1]} of {place[0]}, which the schema names")
+                raise UnreadableSchema(
+                    f"the registry has no version {subject_version[1]} of {subject_version[0]}, which the schema names"
+                )
             found += [*self._referenced(named, met), _text_of(named)]
         return found
 
@@ -135,50 +137,50 @@ class Registry:
                 continue
         return self._request_url(self._settings.urls[-1], path, body)
 
-    def _request_url(self, url: str, path: str, given: bytes | None) -> Any:
-        where, own = f"Schema Registry {url}", self._side
+    def _request_url(self, url: str, path: str, payload: bytes | None) -> Any:
+        where, side = f"Schema Registry {url}", self._side
         connection = self._connection(url)
         try:
-            method = "GET" if given is None else "POST"
-            connection.request(method, urlsplit(url).path.rstrip("/") + path, given, self._headers())
+            method = "GET" if payload is None else "POST"
+            connection.request(method, urlsplit(url).path.rstrip("/") + path, payload, self._headers())
             with connection.getresponse() as response:
                 status, body = response.status, _body(response)
         except (OSError, HTTPException) as error:
             if is_tls_refusal(error):
                 hint = "see schema-registry.ssl.ca.location, and that the port is one of TLS"
-                raise own.refused(f"no TLS connection: {tls_reason(error)}", where=where, hint=hint) from error
+                raise side.refused(f"no TLS connection: {tls_reason(error)}", where=where, hint=hint) from error
             hint = "see schema-registry.url, and that the registry runs; it is waited for until retry-timeout"
-            raise own.unavailable(f"no answer: {type(error).__name__}: {error}", where=where, hint=hint) from error
+            raise side.unavailable(f"no answer: {type(error).__name__}: {error}", where=where, hint=hint) from error
         finally:
             connection.close()
         return self._answer(status, body, where)
 
     def _answer(self, status: int, body: bytes, where: str) -> Any:
-        own = self._side
+        side = self._side
         if len(body) > _MOST_BYTES:
             hint = "see that schema-registry.url is a Schema Registry"
-            raise own.refused(f"an answer has more than {_MOST_BYTES >> 20} MiB", where=where, hint=hint)
+            raise side.refused(f"an answer has more than {_MOST_BYTES >> 20} MiB", where=where, hint=hint)
         try:
             found = json.loads(body)
         except (ValueError, RecursionError):
             found = None
         answered = body.decode("utf-8", "replace").strip()[:_SHOWN]
         if status in _PASSING or status >= 500:
-            raise own.unavailable(
+            raise side.unavailable(
                 f"HTTP {status}: {answered}", where=where, hint="it is asked again until retry-timeout"
             )
         if status in (401, 403):
             hint = "see schema-registry.basic-auth.user-info or schema-registry.bearer-auth.token"
-            raise own.refused(f"the login is refused: HTTP {status}", where=where, hint=hint)
+            raise side.refused(f"the login is refused: HTTP {status}", where=where, hint=hint)
         coded = isinstance(found, dict) and "error_code" in found
         if status == 404 and coded:
             return None
         if status in (409, 422):
             hint = "the subject's compatibility refuses it: change that in the registry, or take another topic"
-            raise own.refused(f"the schema is refused: HTTP {status}: {answered}", where=where, hint=hint)
+            raise side.refused(f"the schema is refused: HTTP {status}: {answered}", where=where, hint=hint)
         if status != 200 or found is None:
             hint = "schema-registry.url is where /subjects answers; of Apicurio that ends with /apis/ccompat/v7"
-            raise own.refused(f"no answer of a Schema Registry: HTTP {status}: {answered}", where=where, hint=hint)
+            raise side.refused(f"no answer of a Schema Registry: HTTP {status}: {answered}", where=where, hint=hint)
         return found
 
     def _connection(self, url: str) -> HTTPConnection:

@@ -107,23 +107,25 @@ class _Maker:
     def node(self, schema: Any, space: str, rows: int) -> int:
         """The number of a schema's node."""
         if isinstance(schema, list):
-            place = self._add(to_json.UNION)
-            return self._with(place, to_json.UNION, [(self.node(part, space, rows), b"") for part in schema])
+            node_index = self._add(to_json.UNION)
+            return self._with(node_index, to_json.UNION, [(self.node(part, space, rows), b"") for part in schema])
         found, space = self._resolved(schema, space)
         kind = found["type"]
         if kind in _SCALARS:
             return self._add(_SCALARS[kind])
         if kind in ("array", "map"):
-            place, op = self._add(to_json.ARRAY), to_json.ARRAY if kind == "array" else to_json.MAP
-            return self._with(place, op, [(self.node(found["items" if kind == "array" else "values"], space, 0), b"")])
+            node_index, op = self._add(to_json.ARRAY), to_json.ARRAY if kind == "array" else to_json.MAP
+            return self._with(
+                node_index, op, [(self.node(found["items" if kind == "array" else "values"], space, 0), b"")]
+            )
         key = _full_name(found["name"], space), rows
         if key not in self._made:
-            place = self._made[key] = self._add(to_json.FIXED, int(found.get("size", 0)))
+            node_index = self._made[key] = self._add(to_json.FIXED, int(found.get("size", 0)))
             if kind == "enum":
-                self._with(place, to_json.ENUM, [(0, json.dumps(label).encode()) for label in found["symbols"]])
+                self._with(node_index, to_json.ENUM, [(0, json.dumps(label).encode()) for label in found["symbols"]])
             elif kind != "fixed":
                 op = to_json.ROW if rows > 0 else to_json.RECORD
-                self._with(place, op, [self._member(field, space, rows - 1) for field in found["fields"]])
+                self._with(node_index, op, [self._member(field, space, rows - 1) for field in found["fields"]])
         return self._made[key]
 
     def _member(self, field: Schema, space: str, rows: int) -> tuple[int, bytes]:
@@ -134,14 +136,14 @@ class _Maker:
         self.nodes.append((op, first, 0))
         return len(self.nodes) - 1
 
-    def _with(self, place: int, op: int, children: Sequence[tuple[int, bytes]]) -> int:
+    def _with(self, node_index: int, op: int, children: Sequence[tuple[int, bytes]]) -> int:
         """Set the children of a node."""
-        self.nodes[place] = op, len(self.children), len(children)
+        self.nodes[node_index] = op, len(self.children), len(children)
         for node, name in children:
             self.children.append((node, self._size, len(name)))
             self.names.append(name)
             self._size += len(name)
-        return place
+        return node_index
 
     def _resolved(self, schema: Any, space: str) -> tuple[Schema, str]:
         """Look up a type by its name, or unwrap it: the schema, and the namespace inside it."""

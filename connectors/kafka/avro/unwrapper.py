@@ -50,9 +50,9 @@ class AvroUnwrapper:
         keys, _, bad_keys = self._texts(messages.keys, others=True)
         values, numbers, bad = self._texts(messages.values, others=False)
         unreadable = {**bad, **{row: f"its key: {reason}" for row, reason in bad_keys.items()}}
-        there = messages.values.present.copy()
-        there[list(unreadable)] = False
-        rows = np.flatnonzero(there)
+        present = messages.values.present.copy()
+        present[list(unreadable)] = False
+        rows = np.flatnonzero(present)
         shapes = np.zeros(len(rows), np.int64)
         for number in np.unique(numbers[rows]).tolist():
             shapes[numbers[rows] == number] = self._shape(number).number
@@ -89,35 +89,35 @@ class AvroUnwrapper:
 
         `others`: texts that are not Avro stay as they are, instead of being unreadable.
         """
-        there = texts.present
+        present = texts.present
         data = texts.data
         marked = np.zeros(len(texts), bool)
-        marked[there] = (data[texts.begins[there]] == 0) & (texts.ends[there] > texts.begins[there])
+        marked[present] = (data[texts.begins[present]] == 0) & (texts.ends[present] > texts.begins[present])
         framed = marked & (texts.ends - texts.begins >= _HEADER)
         numbers = np.zeros(len(texts), np.int64)
         rows = np.flatnonzero(framed)
-        for place in range(1, _HEADER):
-            numbers[rows] = numbers[rows] << 8 | data[texts.begins[rows] + place]
+        for byte_index in range(1, _HEADER):
+            numbers[rows] = numbers[rows] << 8 | data[texts.begins[rows] + byte_index]
         if others:  # schema numbers begin at 1; with a zero there, it is a small plain number that begins with zeros
             framed &= numbers > 0
             rows = np.flatnonzero(framed)
-        bad = {} if others else dict.fromkeys(np.flatnonzero(there & ~framed).tolist(), _NO_FRAME)
+        bad = {} if others else dict.fromkeys(np.flatnonzero(present & ~framed).tolist(), _NO_FRAME)
         if others and not len(rows):
             return texts, numbers, bad
         written = WrittenTexts(int((texts.ends[rows] - texts.begins[rows]).sum()), len(texts))
         for number in np.unique(numbers[rows]).tolist():
-            own = rows[numbers[rows] == number]
+            members = rows[numbers[rows] == number]
             try:
-                made = self._registry.program(number, self._rows)
+                program = self._registry.program(number, self._rows)
                 if not others:
                     self._shape(number)
             except UnreadableSchema as error:
-                bad.update(dict.fromkeys(own.tolist(), str(error)))
+                bad.update(dict.fromkeys(members.tolist(), str(error)))
                 continue
-            for row in written.add(made, texts, own):
+            for row in written.add(program, texts, members):
                 bad[row] = f"its bytes are not of schema {number}"
-        kept = np.flatnonzero(there & ~framed).tolist() if others else []
-        return written.texts([(row, texts.bytes_of(row)) for row in kept]), numbers, bad
+        unframed = np.flatnonzero(present & ~framed).tolist() if others else []
+        return written.texts([(row, texts.bytes_of(row)) for row in unframed]), numbers, bad
 
 
 class WrittenTexts:
@@ -148,22 +148,22 @@ class WrittenTexts:
 
     def _grow(self) -> bool:
         """Enlarge the buffer; False when it has the greatest size."""
-        wanted = min(2 * len(self._data) + (1 << 16), _MOST)
-        if wanted <= len(self._data):
+        size = min(2 * len(self._data) + (1 << 16), _MOST)
+        if size <= len(self._data):
             return False
-        data = np.empty(wanted, np.uint8)
+        data = np.empty(size, np.uint8)
         data[: self._used] = self._data[: self._used]
         self._data = data
         return True
 
-    def texts(self, kept: Sequence[tuple[int, bytes]]) -> Texts:
-        """All texts; the `kept` ones unchanged."""
-        if not kept:
+    def texts(self, unframed: Sequence[tuple[int, bytes]]) -> Texts:
+        """All texts; the `unframed` ones unchanged."""
+        if not unframed:
             return Texts(self._data, self._begins, self._ends)
-        more = b"".join(text for _, text in kept)
+        more = b"".join(text for _, text in unframed)
         data = np.concatenate((self._data[: self._used], np.frombuffer(more + bytes(_PADDING), np.uint8)))
         at = self._used
-        for row, text in kept:
+        for row, text in unframed:
             self._begins[row], self._ends[row] = at, at + len(text)
             at += len(text)
         return Texts(data, self._begins, self._ends)

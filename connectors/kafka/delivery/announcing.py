@@ -30,13 +30,13 @@ def messages_about(changes: Sequence[Announced], options: KafkaSinkOptions, vers
 
 def respelled_keys(changes: Sequence[Announced], value_format: str) -> Iterator[TableId]:
     """The tables whose rows have other message keys from now on, so that readers by key see such rows twice."""
-    alike = dict.fromkeys(TEXTS, "text")
+    respelled = dict.fromkeys(TEXTS, "text")
     if not value_format.startswith("debezium-avro"):  # its keys name their schema
-        alike |= dict.fromkeys(INTEGERS - {Kind.BIGINT_UNSIGNED}, "number")
+        respelled |= dict.fromkeys(INTEGERS - {Kind.BIGINT_UNSIGNED}, "number")
 
     def spelling(table: TableSchema) -> list[tuple[str, str]]:
         types = {column.name: column.type for column in table.columns}
-        return [(name, alike.get(types[name].kind, str(types[name]))) for name in table.primary_key]
+        return [(name, respelled.get(types[name].kind, str(types[name]))) for name in table.primary_key]
 
     for change in changes:
         if change.before is not None and change.after is not None and spelling(change.before) != spelling(change.after):
@@ -54,19 +54,19 @@ class Announcing:
         self, writer: TransactionWriter, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str
     ) -> None:
         """Write the messages, unless the fence tells that they are written already. Raises SinkError."""
-        wanted, before = WrittenBatch(batch), fences.last_written([DRIVER])[0]
-        if is_written(wanted, before, where):
+        batch_written, before = WrittenBatch(batch), fences.last_written([DRIVER])[0]
+        if is_written(batch_written, before, where):
             return
         for message in found:
             topic, partition = self._place(message)
             writer.send(topic, self._too_large.without_oversized(topic, self._messages(message)), partition)
-        writer.commit(fences, DRIVER, replace(wanted, before=before.batch))
+        writer.commit(fences, DRIVER, replace(batch_written, before=before.batch))
 
     def _place(self, message: SchemaMessage) -> tuple[str, int]:
-        own = self._options.schema_topic()
-        if own is not None and not message.of_rows:
-            self._topics.ensure(own, 1, grow=False)
-            return own, 0
+        schema_topic = self._options.schema_topic()
+        if schema_topic is not None and not message.of_rows:
+            self._topics.ensure(schema_topic, 1, grow=False)
+            return schema_topic, 0
         topic = self._names.topic(message.table)
         count = self._topics.partitions(topic)
         to_zero = self._options.partition_strategy == "all-to-zero"

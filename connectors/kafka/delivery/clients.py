@@ -49,10 +49,10 @@ class Clients:
 
         Raises the sink's errors.
         """
-        ahead, self._ahead = self._ahead, None
-        if ahead is None or ahead[0] != part:
-            ahead = part, self._writer(part)
-        writer = ahead[1]
+        prepared, self._ahead = self._ahead, None
+        if prepared is None or prepared[0] != part:
+            prepared = part, self._writer(part)
+        writer = prepared[1]
         try:
             writer.init_transactions(self.fences.topic)
             yield writer
@@ -88,9 +88,9 @@ class ClientPool:
     def acquire(self, made_of: object) -> Clients | None:
         """Take idle clients with equal settings, for the caller's exclusive use; None when there are none."""
         with self._lock:
-            for place, (other, clients) in enumerate(self._clients):
+            for index, (other, clients) in enumerate(self._clients):
                 if other == made_of:
-                    del self._clients[place]
+                    del self._clients[index]
                     return clients
         return None
 

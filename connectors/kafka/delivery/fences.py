@@ -95,8 +95,8 @@ class Fences:
         Raises the sink's errors.
         """
         self._topics.ensure(self.topic, PARTITIONS, grow=False)
-        wanted = [TopicPartition(self.topic, DRIVER)]
-        self._cluster.retrying(self._retry, "asking for the fences", lambda: self._committed_or_open(wanted))
+        partitions = [TopicPartition(self.topic, DRIVER)]
+        self._cluster.retrying(self._retry, "asking for the fences", lambda: self._committed_or_open(partitions))
 
     def batches(self, parts: Sequence[int]) -> list[int]:
         """The number of the last batch that each part wrote, NEVER for none; otherwise as `last_written`."""
@@ -109,35 +109,35 @@ class Fences:
         decided once `init_transactions` returns. Raises the sink's errors.
         """
         self._topics.ensure(self.topic, max(PARTITIONS, max(parts) + 1), grow=True)
-        wanted = [TopicPartition(self.topic, part) for part in parts]
+        partitions = [TopicPartition(self.topic, part) for part in parts]
         doing = "asking which batches are written"
-        found = self._cluster.retrying(self._retry, doing, lambda: self._committed(wanted))
+        found = self._cluster.retrying(self._retry, doing, lambda: self._committed(partitions))
         return [WrittenBatch.of(partition) for partition in found]
 
-    def _committed(self, wanted: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def _committed(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         try:
-            found: list[TopicPartition] = self._consumer.committed(list(wanted), timeout=ANSWER_S)
+            found: list[TopicPartition] = self._consumer.committed(list(partitions), timeout=ANSWER_S)
         except KafkaException as error:
-            if error.args[0].code() == KafkaError._TIMED_OUT and self._answers_at_once(wanted):
+            if error.args[0].code() == KafkaError._TIMED_OUT and self._answers_at_once(partitions):
                 raise SinkUnavailable(_OPEN, where=self._cluster.where, hint=_OPEN_HINT) from error
             raise
         _check_each(found)
         return found
 
-    def _answers_at_once(self, wanted: Sequence[TopicPartition]) -> bool:
+    def _answers_at_once(self, partitions: Sequence[TopicPartition]) -> bool:
         """Whether the fences can be read when open transactions are ignored."""
         try:
-            self._committed_or_open(wanted)
+            self._committed_or_open(partitions)
         except KafkaException:
             return False
         return True
 
-    def _committed_or_open(self, wanted: Sequence[TopicPartition]) -> None:
+    def _committed_or_open(self, partitions: Sequence[TopicPartition]) -> None:
         """Read the fences without waiting for open transactions. Raises KafkaException."""
         group = {"group_id": self._group, "enable_auto_commit": False, "isolation_level": "read_uncommitted"}
         consumer = self._cluster.consumer(**group)
         try:
-            _check_each(consumer.committed(list(wanted), timeout=ANSWER_S))
+            _check_each(consumer.committed(list(partitions), timeout=ANSWER_S))
         finally:
             consumer.close()
 
@@ -216,23 +216,23 @@ class CommittedFences:
             )
 
 
-def is_written(wanted: WrittenBatch, found: WrittenBatch, where: str) -> bool:
+def is_written(batch: WrittenBatch, found: WrittenBatch, where: str) -> bool:
     """Whether the batch is written already. Raises SinkError when another run has written in between.
 
     A crashed run and the one that continues have the same parts, so a batch with other rows is that of a second run.
     """
-    if found.batch > wanted.batch:
+    if found.batch > batch.batch:
         raise SinkError(
             f"batch {found.batch} of this pipeline was written already, and the state directory is at batch "
-            f"{wanted.batch}: it is an older copy, or another run goes on beside this one",
+            f"{batch.batch}: it is an older copy, or another run goes on beside this one",
             where=where,
             hint="stop the other run and restore the newest state directory, or start over with another --state-dir "
             "and empty topics",
         )
-    if found.batch == wanted.batch and found.rows and wanted.rows and found.rows != wanted.rows:
+    if found.batch == batch.batch and found.rows and batch.rows and found.rows != batch.rows:
         raise SinkError(
             f"batch {found.batch} of this pipeline was written with other rows: another run goes on beside this one",
             where=where,
             hint="two runs of one pipeline write at the same time: stop one of them",
         )
-    return found.batch == wanted.batch
+    return found.batch == batch.batch

@@ -79,14 +79,14 @@ class Outgoing:
 
     def _release(self) -> None:
         self._open = True
-        held, self._held = self._held, []
-        for messages in held:
+        buffered, self._held = self._held, []
+        for messages in buffered:
             self._send(messages)
 
     def _send(self, messages: EncodedMessages) -> None:
         topic = self._names.topic(messages.table)
-        left = self._too_large.without_oversized(topic, messages)
-        self._writer.send(topic, left, self._partition(topic, left))
+        sendable = self._too_large.without_oversized(topic, messages)
+        self._writer.send(topic, sendable, self._partition(topic, sendable))
 
     def _partition(self, topic: str, messages: EncodedMessages) -> int:
         """The partition for messages without a key: one for all rows of a table, to keep their order."""
@@ -105,13 +105,13 @@ def murmur2(data: bytes) -> int:
     """The hash by which Java producers choose partitions: 32 bits, unsigned."""
     length = len(data)
     found = (_SEED ^ length) & _WORD
-    whole = length - length % 4
-    for at in range(0, whole, 4):
+    aligned = length - length % 4
+    for at in range(0, aligned, 4):
         k = int.from_bytes(data[at : at + 4], "little") * _M & _WORD
         k ^= k >> _R
         found = (found * _M & _WORD) ^ (k * _M & _WORD)
-    if length > whole:
-        found ^= int.from_bytes(data[whole:], "little")
+    if length > aligned:
+        found ^= int.from_bytes(data[aligned:], "little")
         found = found * _M & _WORD
     found ^= found >> 13
     found = found * _M & _WORD
@@ -139,14 +139,14 @@ class Tally:
     def __init__(self, partition: int, losses: Losses) -> None:
         self._partition, self._losses = partition, losses
         self._counts: dict[TableId, Counter[int]] = {}
-        self._lost: dict[str, Counter[TableId]] = {what: Counter() for what in losses}
+        self._lost: dict[str, Counter[TableId]] = {reason: Counter() for reason in losses}
 
     def add(self, block: ChangeBlock) -> None:
         """Count the rows of a block."""
         kinds = np.bincount(np.asarray(block.kinds.to_numpy(zero_copy_only=False)), minlength=len(RowKind))
         self._counts.setdefault(block.table, Counter()).update(dict(enumerate(kinds.tolist())))
-        for what, count in self._losses.items():
-            self._lost[what][block.table] += count(block)
+        for reason, count in self._losses.items():
+            self._lost[reason][block.table] += count(block)
 
     def prepared(self, too_large: Mapping[TableId, int] | None = None) -> list[Prepared]:
         """One handle per table. Nothing is left to commit: the handle only carries the counts.
@@ -157,7 +157,7 @@ class Tally:
         return [
             Prepared(
                 table, self._partition, None, number[RowKind.INSERT], number[RowKind.UPDATE_AFTER],
-                number[RowKind.DELETE], {what: found[table] for what, found in extra.items() if found.get(table)},
+                number[RowKind.DELETE], {reason: found[table] for reason, found in extra.items() if found.get(table)},
             )
             for table, number in self._counts.items()
         ]  # fmt: skip

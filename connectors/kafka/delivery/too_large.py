@@ -27,9 +27,9 @@ class OversizedRecords:
     again overwrites it.
     """
 
-    def __init__(self, most: int, place: str | None, name: str, attempt: int) -> None:
-        """`most`: the bytes that a message may have. `place`: folder or URL of the dead letters; None to stop."""
-        self._most, self._place, self._name, self._attempt = most, place, name, attempt
+    def __init__(self, most: int, folder: str | None, name: str, attempt: int) -> None:
+        """`most`: the bytes that a message may have. `folder`: folder or URL of the dead letters; None to stop."""
+        self._most, self._place, self._name, self._attempt = most, folder, name, attempt
         self._files: dict[TableId, DeadLetters] = {}
         self.counts: Counter[TableId] = Counter()
 
@@ -55,10 +55,10 @@ class OversizedRecords:
                 "name a sink.dead-letter.path",
             )
         self._keep(topic, messages, reasons)
-        left = [index for index in range(len(messages)) if index not in reasons]
-        headers = {now: messages.headers[index] for now, index in enumerate(left) if index in messages.headers}
-        records = [messages.records[index] for index in left]
-        return replace(messages, records=records, sizes=messages.sizes[left], headers=headers)
+        indices = [index for index in range(len(messages)) if index not in reasons]
+        headers = {now: messages.headers[index] for now, index in enumerate(indices) if index in messages.headers}
+        records = [messages.records[index] for index in indices]
+        return replace(messages, records=records, sizes=messages.sizes[indices], headers=headers)
 
     def _reason(self, size: int) -> str:
         return f"a message of {size:,} bytes is larger than {self._most:,}"

@@ -85,7 +85,7 @@ class TransactionWriter:
         self._call(doing, lambda: producer.init_transactions(ANSWER_S))
 
     def _settings(self) -> dict[str, Any]:
-        given = self._cluster.settings.client
+        client = self._cluster.settings.client
         chosen: dict[str, Any] = {
             "acks": "all", "enable_idempotence": True, "compression_type": self._delivery.compression,
             "linger_ms": min(_LINGER_MS, self._limit_ms // 2), "batch_size": 1 << 20, "partitioner": "murmur2_random",
@@ -98,7 +98,7 @@ class TransactionWriter:
         else:
             chosen |= {"transactional_id": self._name, "transaction_timeout_ms": self._limit_ms}
         fixed = ("enable_idempotence", "transactional_id", "delivery_report_only_error", "on_delivery", "acks")
-        return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in given}
+        return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in client}
 
     def send(self, topic: str, messages: EncodedMessages, partition: int) -> None:
         """Queue records in order; partition -1 chooses by key. Waits while too much is queued. Raises SinkError."""
@@ -156,8 +156,8 @@ class TransactionWriter:
             records = messages.records[first : min(first + _AT_ONCE, stop)]
             self._drain(self._queue_limit())
             put = partial(self._producer.produce_batch, topic, records, partition)
-            taken = self._at_once(f"writing to {topic}", put)
-            if taken != len(records):
+            accepted = self._at_once(f"writing to {topic}", put)
+            if accepted != len(records):
                 errors: list[Any] = [record["_error"] for record in records if "_error" in record]
                 raise self._error(errors[0], f"writing to {topic}", f"{messages.table}")
 
@@ -176,14 +176,14 @@ class TransactionWriter:
     def _drain(self, most: int) -> None:
         """Wait until at most that many records are queued. Raises the error of a failed delivery."""
         before, moved_s, reported_s = len(self._producer), time.monotonic(), 0.0
-        while (left := len(self._producer)) > most:
+        while (queued := len(self._producer)) > most:
             # Full batches are sent anyway; flushing also sends records that wait for their batch to be full.
             stuck = most == 0 or time.monotonic() - moved_s > _STUCK_S
             send = self._producer.flush if stuck else self._producer.poll
             self._at_once("sending records", partial(send, _LOOK_S))
             self._raise_failure()
-            if left < before:
-                before, moved_s, reported_s = left, time.monotonic(), 0.0
+            if queued < before:
+                before, moved_s, reported_s = queued, time.monotonic(), 0.0
             reported_s = self._still(time.monotonic() - moved_s, reported_s)
         self._at_once("sending records", lambda: self._producer.poll(0))
         self._raise_failure()

@@ -63,10 +63,10 @@ def layout(
     key_schema = avro_schema(
         debezium.key_schema(full, [(schema.column(name), found[name]) for name in schema.primary_key])
     )
-    own = tuple(replace(fields[name], quoted=False) for name in schema.primary_key)
-    key: tuple[Part, ...] = (_framed(register("key", key_schema)), RowPart(KEY, own, messages.AVRO_RECORD))
-    moved = (RowPart(KEY, tuple(found[name].field for name in schema.primary_key)),)
-    return MessageLayout(parts, key, prepare, moved=moved)
+    key_fields = tuple(replace(fields[name], quoted=False) for name in schema.primary_key)
+    key: tuple[Part, ...] = (_framed(register("key", key_schema)), RowPart(KEY, key_fields, messages.AVRO_RECORD))
+    key_part = (RowPart(KEY, tuple(found[name].field for name in schema.primary_key)),)
+    return MessageLayout(parts, key, prepare, moved=key_part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ def _source(table: TableId, naming: Naming) -> Iterator[Part]:
 
 
 def _value(name: str, op: int, *, union: bool = False) -> Value:
-    room = 16 if op == values.TEXT else 24
-    field = FieldEncoding(name, op, quoted=union, room=room)
+    size = 16 if op == values.TEXT else 24
+    field = FieldEncoding(name, op, quoted=union, room=size)
     return Value(field, messages.AVRO_VALUE, _Constant(union))
 
 
@@ -158,13 +158,13 @@ def _literal(value: str | int | None, *, union: bool) -> bytes:
     if value is None:
         return b"\0"
     data = value.encode() if isinstance(value, str) else b""
-    rest = len(data) if isinstance(value, str) else value
-    rest = (rest << 1) ^ (rest >> 63)
+    number = len(data) if isinstance(value, str) else value
+    number = (number << 1) ^ (number >> 63)
     size = bytearray(b"\2" if union else b"")
-    while rest > 0x7F:
-        size.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*size, rest]) + data
+    while number > 0x7F:
+        size.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*size, number]) + data
 
 
 def avro_schema(schema: Schema) -> Any:
@@ -177,26 +177,26 @@ def _schema(schema: Schema, met: set[str], space: str) -> Any:
     if schema["type"] == "array":
         return {"type": "array", "items": _schema(schema["items"], met, space), **about}
     if schema["type"] != "struct":
-        made = {"type": _TYPES[schema["type"]], **about}
-        return made if len(made) > 1 else made["type"]
+        schema_type = {"type": _TYPES[schema["type"]], **about}
+        return schema_type if len(schema_type) > 1 else schema_type["type"]
     name = str(schema["name"])
     if name in met:
         return name
     met.add(name)
-    own, _, last = name.rpartition(".")
-    fields = [_member(field, met, own) for field in schema["fields"]]
-    return {"type": "record", "name": last, "namespace": own, "fields": fields, **about}
+    namespace, _, last = name.rpartition(".")
+    fields = [_member(field, met, namespace) for field in schema["fields"]]
+    return {"type": "record", "name": last, "namespace": namespace, "fields": fields, **about}
 
 
 def _member(field: Schema, met: set[str], space: str) -> dict[str, Any]:
-    made, default = _schema(field, met, space), field.get("default")
+    member_type, default = _schema(field, met, space), field.get("default")
     if field["optional"]:
-        return {"name": avro_name(field["field"]), "type": ["null", made], "default": None}
+        return {"name": avro_name(field["field"]), "type": ["null", member_type], "default": None}
     if default is None:
-        return {"name": avro_name(field["field"]), "type": made}
+        return {"name": avro_name(field["field"]), "type": member_type}
     if field["type"] == "bytes":
         default = base64.b64decode(default).decode("latin-1")
-    return {"name": avro_name(field["field"]), "type": made, "default": default}
+    return {"name": avro_name(field["field"]), "type": member_type, "default": default}
 
 
 def _properties(schema: Schema) -> Schema:

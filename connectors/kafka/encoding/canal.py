@@ -72,14 +72,14 @@ def _field(column: Column) -> FieldEncoding:
         return FieldEncoding(
             name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, quoted=True, room=104
         )
-    op, room = _OPS[kind]
+    op, size = _OPS[kind]
     digits = column.type.length or 0 if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else 0
-    return FieldEncoding(name, op, digits, quoted=True, room=room)
+    return FieldEncoding(name, op, digits, quoted=True, room=size)
 
 
 def _jdbc(column: Column) -> int:
-    word = re.match(r"[a-z]*", column.source_type.lower())
-    return _NAMED_JDBC.get(word[0] if word else "", _JDBC[column.type.kind])
+    name = re.match(r"[a-z]*", column.source_type.lower())
+    return _NAMED_JDBC.get(name[0] if name else "", _JDBC[column.type.kind])
 
 
 def _prepared(column: Column) -> Prepare | None:

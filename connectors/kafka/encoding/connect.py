@@ -124,8 +124,8 @@ def _decimal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
             )
         return EncodedColumn(FieldEncoding(name, values.DECIMAL_BYTES, quoted=True, room=32), schema)
     quoted = modes.decimal == "string"
-    op, room = (values.RAW, 8) if wide else (values.DECIMAL, 104)
-    return EncodedColumn(FieldEncoding(name, op, scale, quoted, room), {"type": "string" if quoted else "double"})
+    op, size = (values.RAW, 8) if wide else (values.DECIMAL, 104)
+    return EncodedColumn(FieldEncoding(name, op, scale, quoted, size), {"type": "string" if quoted else "double"})
 
 
 def _binary(column: Column, modes: EncodingModes) -> EncodedColumn:
@@ -198,8 +198,8 @@ def _geometry(column: Column) -> EncodedColumn:
     if not point:
         schema = {"type": "struct", "fields": wkb, **_version("io.debezium.data.geometry.Geometry"), "doc": "Geometry"}
         return EncodedColumn(FieldEncoding(column.name, values.GEOMETRY, room=80), {**schema, "optional": True})
-    places: list[Schema] = [{"type": "double", "optional": False, "field": axis} for axis in "xy"]
-    schema = {"type": "struct", "fields": [*places, *wkb], **_version("io.debezium.data.geometry.Point")}
+    axes: list[Schema] = [{"type": "double", "optional": False, "field": axis} for axis in "xy"]
+    schema = {"type": "struct", "fields": [*axes, *wkb], **_version("io.debezium.data.geometry.Point")}
     return EncodedColumn(FieldEncoding(column.name, values.POINT, room=144), {**schema, "doc": "Geometry (POINT)"})
 
 

@@ -82,13 +82,13 @@ def layout(
     prepare = {column.name: found.prepare for column, found in columns if found.prepare is not None}
     value = _envelope(table, naming, tuple(fields.values()))
     key: tuple[Part, ...] = (RowPart(KEY, tuple(fields[name] for name in schema.primary_key)),)
-    moved = key if schema.primary_key else None
+    key_part = key if schema.primary_key else None
     if with_schema:
         full = f"{naming.name}.{table}"
         value = (*_with(envelope_schema(full, column_schemas(schema, modes))), *value, b"}")
         by_name = {column.name: (column, found) for column, found in columns}
         key = (*_with(key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
-    return MessageLayout(value, key if schema.primary_key else None, prepare, moved=moved)
+    return MessageLayout(value, key if schema.primary_key else None, prepare, moved=key_part)
 
 
 def _envelope(table: TableId, naming: Naming, fields: tuple[FieldEncoding, ...]) -> tuple[Part, ...]:

@@ -96,7 +96,7 @@ def _create(table: TableId, schema: TableSchema) -> str:
 
 
 def _table(schema: TableSchema) -> dict[str, Any]:
-    columns = [_column(column, place) for place, column in enumerate(schema.columns, 1)]
+    columns = [_column(column, position) for position, column in enumerate(schema.columns, 1)]
     return {
         "defaultCharsetName": None, "primaryKeyColumnNames": list(schema.primary_key), "columns": columns,
         "comment": schema.comment or None,

@@ -96,13 +96,13 @@ class Encoder:
         # For a changed key, headers name the other key, whose row may be the next one.
         first, last = max(0, int(used.min()) - 1), min(rows.num_rows, int(used.max()) + 2)
         picks = np.where(picks >= 0, picks - first, -1)
-        near = rows.slice(first, last - first)
-        beside = {name: _sliced(origin.column(name), part.start, len(picks)) for name in self._beside}
-        gone = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
-        records, sizes = self._records.write(near, beside, picks, origin.events.of[part], gone)
+        slice_ = rows.slice(first, last - first)
+        metadata = {name: _sliced(origin.column(name), part.start, len(picks)) for name in self._beside}
+        deleted = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
+        records, sizes = self._records.write(slice_, metadata, picks, origin.events.of[part], deleted)
         headers: dict[int, Headers] = {}
         if self._moved is not None:
-            headers = _moved(found.moved[part], picks, self._moved, near)
+            headers = _moved(found.moved[part], picks, self._moved, slice_)
         if self._headers:
             headers = {index: [*self._headers, *headers.get(index, ())] for index in range(len(records))}
         for index, named in headers.items():
@@ -127,8 +127,8 @@ def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.R
     # When an update became two messages, the insert's row is the one after that of the delete.
     other = np.where(moved[chosen] == 1, picks[chosen, BEFORE] + 1, picks[chosen, AFTER] - 1)
     none = np.full(len(chosen), -1)
-    wanted = np.stack([none, none, other], axis=1)
-    records, _ = key.write(rows, {}, wanted, np.arange(len(chosen)), np.ones(len(chosen), np.uint8))
+    pick_rows = np.stack([none, none, other], axis=1)
+    records, _ = key.write(rows, {}, pick_rows, np.arange(len(chosen)), np.ones(len(chosen), np.uint8))
     return {
         index: [(_NEW_KEY if moved[index] == 1 else _OLD_KEY, record["key"])]
         for index, record in zip(chosen.tolist(), records, strict=True)

@@ -48,9 +48,9 @@ def parts_of(column: Column) -> MySqlType:
     match = _TYPE.fullmatch(mysql_type(column))
     if match is None:
         return MySqlType(column.type.kind.value.lower())
-    name, inside, rest = match[1].lower(), match[2] or "", match[3]
-    unsigned = "unsigned" in rest.lower()
+    name, arguments, attributes = match[1].lower(), match[2] or "", match[3]
+    unsigned = "unsigned" in attributes.lower()
     if name in ("enum", "set"):
-        return MySqlType(name, unsigned, labels=tuple(text.replace("''", "'") for text in _LABEL.findall(inside)))
-    numbers = tuple(int(text) for text in inside.split(",") if text.strip().isdigit())
+        return MySqlType(name, unsigned, labels=tuple(text.replace("''", "'") for text in _LABEL.findall(arguments)))
+    numbers = tuple(int(text) for text in arguments.split(",") if text.strip().isdigit())
     return MySqlType(name, unsigned, numbers)

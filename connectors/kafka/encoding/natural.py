@@ -55,10 +55,10 @@ def _field(column: Column) -> FieldEncoding:
         wide = (column.type.length or 10) > _MOST_DIGITS
         return FieldEncoding(name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, room=104)
     if kind in _NUMBERS:
-        op, room = _NUMBERS[kind]
-        return FieldEncoding(name, op, room=room)
-    op, room = _TEXTS[kind]
-    return FieldEncoding(name, op, column.type.length or 0 if kind in _MOMENTS else 0, quoted=True, room=room)
+        op, size = _NUMBERS[kind]
+        return FieldEncoding(name, op, room=size)
+    op, size = _TEXTS[kind]
+    return FieldEncoding(name, op, column.type.length or 0 if kind in _MOMENTS else 0, quoted=True, room=size)
 
 
 def _prepare(column: Column) -> Prepare | None:
@@ -93,8 +93,8 @@ def texts_of(array: pa.Array, text: Callable[..., str]) -> pa.Array:
     return pc.take(found, encoded.indices) if len(found) else pa.nulls(len(array), pa.string())
 
 
-def _is(column: Column, word: str) -> bool:
-    return column.source_type.lower().startswith(word)
+def _is(column: Column, name: str) -> bool:
+    return column.source_type.lower().startswith(name)
 
 
 def is_bits(column: Column) -> bool:

@@ -56,8 +56,8 @@ def table_changes(announced: Sequence[Announced], *, each_rename: bool) -> Itera
     Args:
         each_rename: whether each step of a RENAME is a change, when it renames several tables or one several times.
     """
-    own = (item for item in announced if not _of_copy(item.change))
-    for statement, items in groupby(own, key=lambda item: item.change.statement):
+    changes = (item for item in announced if not _of_copy(item.change))
+    for statement, items in groupby(changes, key=lambda item: item.change.statement):
         yield from _of_statement(statement, _by_table(list(items), each_rename=each_rename))
 
 
@@ -65,12 +65,12 @@ def _by_table(items: Sequence[Announced], *, each_rename: bool) -> list[list[Ann
     apart = each_rename and sum(isinstance(item.change, RenameTable) for item in items) > 1
     groups, current = list[list[Announced]](), dict[TableId, list[Announced]]()
     for item in items:
-        own = current.pop(item.change.table, None)
-        if own is None or (apart and isinstance(item.change, RenameTable)):
-            own = []
-            groups.append(own)
-        own.append(item)
-        current[_named_after(item.change)] = own
+        changes = current.pop(item.change.table, None)
+        if changes is None or (apart and isinstance(item.change, RenameTable)):
+            changes = []
+            groups.append(changes)
+        changes.append(item)
+        current[_named_after(item.change)] = changes
     return groups
 
 

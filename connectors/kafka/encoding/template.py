@@ -115,8 +115,8 @@ class Description:
             if isinstance(part, Shared):
                 line = len(self._lines)
                 self._lines.append((messages.SHARED, 0, 0, 0))
-                inside = self.add(part.parts)
-                self._lines[line] = (messages.SHARED, inside, 0, 0)
+                nested = self.add(part.parts)
+                self._lines[line] = (messages.SHARED, nested, 0, 0)
             elif isinstance(part, RowPart):
                 self._row(part)
             elif isinstance(part, Value):
@@ -133,9 +133,9 @@ class Description:
             if isinstance(part, Value) and isinstance(text := self._beside[part.field.name], bytes):
                 yield part.text(text)
             elif isinstance(part, Shared):
-                inside = _merge_literals(self._with_texts(part.parts))
-                if len(inside) == 1 and isinstance(inside[0], bytes):
-                    yield inside[0]
+                nested = _merge_literals(self._with_texts(part.parts))
+                if len(nested) == 1 and isinstance(nested[0], bytes):
+                    yield nested[0]
                 else:
                     yield part
             else:
@@ -213,10 +213,10 @@ def _merge_literals(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def _numbers(field: FieldEncoding, array: pa.Array, prefix: np.ndarray | None, size: int) -> tuple[int, ...]:
-    place = buffers(array)
+    at = buffers(array)
     return (
-        field.op, place.values, place.validity, place.validity_bit, place.offsets, field.detail, place.bit,
-        int(field.quoted), place.width, 0 if prefix is None else int(prefix.ctypes.data), size,
+        field.op, at.values, at.validity, at.validity_bit, at.offsets, field.detail, at.bit,
+        int(field.quoted), at.width, 0 if prefix is None else int(prefix.ctypes.data), size,
     )  # fmt: skip
 
 
@@ -226,8 +226,8 @@ def _size(field: FieldEncoding, array: pa.Array) -> int:
     if factor == 0 or len(array) == 0:
         return 0
     offsets = string_offsets(array)
-    taken = factor * int(offsets[-1] - offsets[0])
+    size = factor * int(offsets[-1] - offsets[0])
     if field.op in _ESCAPED:
-        place = buffers(array)
-        taken += ESCAPE_BYTES * int(escapes(place.offsets, place.values, len(array)))
-    return taken
+        addresses = buffers(array)
+        size += ESCAPE_BYTES * int(escapes(addresses.offsets, addresses.values, len(array)))
+    return size

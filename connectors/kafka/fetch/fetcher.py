@@ -82,12 +82,12 @@ class Fetcher:
         self._taken = 0
         self._heads: list[bytes] = []
 
-    def assign(self, places: Iterable[tuple[str, int, int]]) -> None:
+    def assign(self, positions: Iterable[tuple[str, int, int]]) -> None:
         """Read these partitions: topic, number, and the offset to begin at. Raises KafkaException."""
-        lib, given = self._library, list(places)
-        listed = lib.topic_partition_list_new(len(given))
+        lib, assigned = self._library, list(positions)
+        listed = lib.topic_partition_list_new(len(assigned))
         try:
-            for topic, partition, offset in given:
+            for topic, partition, offset in assigned:
                 lib.topic_partition_list_add(listed, topic.encode(), partition)
                 lib.topic_partition_list_set_offset(listed, topic.encode(), partition, offset)
             with self._lock:
@@ -155,13 +155,13 @@ class Fetcher:
         pointers = pointers[first : first + count]
         self._taken += int(sizes[0])
         data = np.empty(int(sizes[0]) + _PADDING, np.uint8)
-        topics, offsets, times_ms, left = np.empty((4, count), np.int64)
+        topics, offsets, times_ms, leader_epochs = np.empty((4, count), np.int64)
         partitions, key_begins, key_ends, begins, ends, headed = np.empty((6, count), np.int32)
         heads = np.array([[np.frombuffer(head, np.uint8).ctypes.data, len(head)] for head in self._heads], np.int64)
         addresses, lengths = np.ascontiguousarray(heads.reshape(-1, 2).T)
         good: int = messages.copy_messages(
             pointers, data.ctypes.data, topics, partitions, offsets, times_ms, key_begins, key_ends, begins, ends,
-            left, *self._functions, addresses, lengths, headed,
+            leader_epochs, *self._functions, addresses, lengths, headed,
         )  # fmt: skip
         values = Texts(data, begins[:good], ends[:good], Heads(self._heads, headed[:good]))
         for topic, partition, rows in self._by_partition(topics[:good], partitions[:good]):
@@ -171,16 +171,16 @@ class Fetcher:
                     Texts(data, key_begins[rows], key_ends[rows]), values.take(rows),
                 )
             )  # fmt: skip
-        found.failures += map(self._failure, left[: count - good].tolist())
+        found.failures += map(self._failure, leader_epochs[: count - good].tolist())
         self._learn(values, headed[:good])
         return count
 
     def _learn(self, values: Texts, headed: Any) -> None:
         """Remember the schema around the last value if it is new, so that later values are copied without it."""
-        whole = np.flatnonzero((headed < 0) & values.present)
-        if not len(whole) or len(self._heads) == _MOST_HEADS:
+        candidates = np.flatnonzero((headed < 0) & values.present)
+        if not len(candidates) or len(self._heads) == _MOST_HEADS:
             return
-        last = values.part(values.begins[whole[-1:]], values.ends[whole[-1:]])
+        last = values.part(values.begins[candidates[-1:]], values.ends[candidates[-1:]])
         if not prefixes.bare(last.address, last.begins, last.ends, 0) and (head := head_of(last)) is not None:
             self._heads.append(head)
 
@@ -212,11 +212,11 @@ class Fetcher:
 
 def warm_fetching() -> None:
     """Load the kernels that copy messages."""
-    nothing, places = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    nothing, ints = np.zeros(0, np.int64), np.zeros(0, np.int32)
     messages.fitting(nothing, 0, _MOST, np.zeros(1, np.int64))
     messages.copy_messages(
-        nothing, 0, nothing, places, nothing, nothing, places, places, places, places, nothing, 0, 0, nothing, nothing,
-        places,
+        nothing, 0, nothing, ints, nothing, nothing, ints, ints, ints, ints, nothing, 0, 0, nothing, nothing,
+        ints,
     )  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def as_value(data_type: DataType, kind: str, fill: str) -> str | None:
         return fill if kind in _NUMBERS and _is_single(Decimal(fill)) else None
     if data_type.kind in TEXTS:
         return fill if kind in _WORDS | {"enum"} and (length is None or len(fill) <= length) else None
-    wanted = {Kind.DATE: "date", Kind.TIMESTAMP: "datetime", Kind.TIME: "time"}.get(data_type.kind)
-    if wanted is None or kind != wanted:
+    moment_kind = {Kind.DATE: "date", Kind.TIMESTAMP: "datetime", Kind.TIME: "time"}.get(data_type.kind)
+    if moment_kind is None or kind != moment_kind:
         return None
     return f"{fill}.{'0' * length}" if length and kind != "date" else fill

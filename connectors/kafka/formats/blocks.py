@@ -83,8 +83,8 @@ def block_of(
             hopeless = judge(columns, images)
             if hopeless:
                 reason = next(iter(hopeless.values()))
-                alike = [number for number, other in hopeless.items() if other == reason]
-                images = _without(images, np.isin(np.arange(len(images)), alike), left_out, reason)
+                same_reason = [number for number, other in hopeless.items() if other == reason]
+                images = _without(images, np.isin(np.arange(len(images)), same_reason), left_out, reason)
                 continue
         _check_columns(group, schema, columns)
         if columns.unknown.any():
@@ -134,12 +134,12 @@ def _expressible(group: TableGroup, schema: TableSchema) -> tuple[MessageImages,
         return images, left_out
     kinds = images.kinds
     paired = np.roll(kinds == BEFORE, 1) & (images.places > 0)
-    alone = (kinds == AFTER) & ~paired
+    unpaired = (kinds == AFTER) & ~paired
     if group.upserts:
-        images = replace(images, kinds=np.where(alone, INSERT, kinds).astype(np.uint8))
+        images = replace(images, kinds=np.where(unpaired, INSERT, kinds).astype(np.uint8))
         reason = "a delete by key, of a table without a key (see primary-keys)"
         return _without(images, kinds == DELETE, left_out, reason), left_out
-    return _without(images, alone, left_out, "an update without the row before, of a table without a key"), left_out
+    return _without(images, unpaired, left_out, "an update without the row before, of a table without a key"), left_out
 
 
 def _check_columns(group: TableGroup, schema: TableSchema, columns: Columns) -> None:

@@ -81,22 +81,22 @@ class CanalFormat:
         kinds = scan.cells("type")
         ops = np.array([_op(kinds, row) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != 0) & (scan.cells("data").kinds == ARRAY)
-        for place in np.flatnonzero(~rows):
-            _read_other(reading, scan, int(place), int(numbers[place]))
+        for other_row in np.flatnonzero(~rows):
+            _read_other(reading, scan, int(other_row), int(numbers[other_row]))
         short = rows & (ops != _DELETE[0]) & _without_columns(scan)
         reading.unreadable.update(dict.fromkeys(numbers[short].tolist(), _SHORT))
-        places = np.flatnonzero(rows & ~short)
-        if len(places):
-            self._sort(messages, reading, scan, numbers, ops, places)
+        row_numbers = np.flatnonzero(rows & ~short)
+        if len(row_numbers):
+            self._sort(messages, reading, scan, numbers, ops, row_numbers)
         return reading
 
-    def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, ops: Any, places: Any) -> None:
-        names = [scan.cells(name).take(places) for name in ("database", "table", "mysqlType", "pkNames")]
+    def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, ops: Any, row_numbers: Any) -> None:
+        names = [scan.cells(name).take(row_numbers) for name in ("database", "table", "mysqlType", "pkNames")]
         parts = []
         for first, last in consecutive(runs(*names)):
-            members = places[first:last]
+            members = row_numbers[first:last]
             try:
-                table = TableId(*(convert.name_of(names[at], first, what) for at, what in enumerate(_NAMED)))
+                table = TableId(*(convert.name_of(names[at], first, cell_name) for at, cell_name in enumerate(_NAMED)))
                 self._described(names[2].raw(first), names[3].raw(first))
             except ValueError as error:
                 reading.unreadable.update(dict.fromkeys(numbers[members].tolist(), str(error)))
@@ -132,9 +132,9 @@ def _read(text: bytes, kind: type[_T], member: str) -> _T:
 
 def _without_columns(scan: Scan) -> Any:
     """The rows of which TiCDC has only written the key (bool[n]), except for deletes, which need no more."""
-    place = scan.cells("_tidb", "claimCheckLocation")
+    claim_location = scan.cells("_tidb", "claimCheckLocation")
     return (scan.cells("_tidb", "onlyHandleKey").kinds == TRUE) | (
-        (place.kinds == STRING) & (place.stops > place.starts)
+        (claim_location.kinds == STRING) & (claim_location.stops > claim_location.starts)
     )
 
 
@@ -144,20 +144,20 @@ def _op(kinds: Cells, row: int) -> int:
     return text[0] if text in (_INSERT, _UPDATE, _DELETE, _COPIED) else 0
 
 
-def _read_other(reading: Reading, scan: Scan, place: int, number: int) -> None:
-    if scan.faults[place]:
-        reading.unreadable[number] = scan.fault(place)
-    elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("type").raw(place) in _STATEMENTS:
+def _read_other(reading: Reading, scan: Scan, row: int, number: int) -> None:
+    if scan.faults[row]:
+        reading.unreadable[number] = scan.fault(row)
+    elif scan.cells("isDdl").kinds[row] == TRUE or scan.cells("type").raw(row) in _STATEMENTS:
         try:
             sql, database, table, kind = (
-                convert.text(scan.cells(name).take([place]))[0].as_py() or ""
+                convert.text(scan.cells(name).take([row]))[0].as_py() or ""
                 for name in ("sql", "database", "table", "type")
             )
         except convert.BadValue as error:
             reading.unreadable[number] = str(error)
             return
         reading.statements.append(DdlMessage(number, database, sql, _changes(sql, TableId(database, table), kind)))
-    elif scan.cells("type").raw(place) != _WATERMARK:
+    elif scan.cells("type").raw(row) != _WATERMARK:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
 
 
@@ -177,22 +177,22 @@ def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numb
     rows, item, no_rows = elements(scan.cells("data").take(members))
     old, old_item, no_old = elements(scan.cells("old").take(members))
     per, old_per = np.bincount(item, minlength=len(members)), np.bincount(old_item, minlength=len(members))
-    whole = ~(no_rows | no_old)
-    for place in np.flatnonzero(~whole):
+    complete = ~(no_rows | no_old)
+    for place in np.flatnonzero(~complete):
         reading.unreadable[int(numbers[members[place]])] = "a list of rows that is no JSON"
     for place in np.flatnonzero((ops == _UPDATE[0]) & (old_per != per) & (old_per > 0)):
         reading.unreadable[int(numbers[members[place]])] = f"{per[place]} rows, and {old_per[place]} in `old`"
-        whole[place] = False
+        complete[place] = False
     for place in np.unique(old_item[old.ends == old.begins]):
-        if ops[place] == _UPDATE[0] and whole[place]:
+        if ops[place] == _UPDATE[0] and complete[place]:
             reading.unreadable[int(numbers[members[place]])] = "an element of `old` that is no object"
-            whole[place] = False
+            complete[place] = False
     empty = np.zeros(len(rows), np.int32)
     begins, ends = empty.copy(), empty.copy()
-    paired = whole & (old_per == per) & (ops == _UPDATE[0])
+    paired = complete & (old_per == per) & (ops == _UPDATE[0])
     begins[paired[item]], ends[paired[item]] = old.begins[paired[old_item]], old.ends[paired[old_item]]
     op = ops[item]
-    source, place = repeated(np.where(whole[item], 1 + paired[item], 0))
+    source, place = repeated(np.where(complete[item], 1 + paired[item], 0))
     before = paired[item][source] & (place == 0)
     kinds = np.select([op[source] == _DELETE[0], before, op[source] == _UPDATE[0]], [DELETE, BEFORE, AFTER], INSERT)
     committed = times_of(messages, numbers[members], _times(scan, members))

@@ -66,10 +66,10 @@ def field_of(name: str, text: object, zone: str) -> Field:
     match = _TYPE.fullmatch(text) if isinstance(text, str) else None
     if match is None or not isinstance(text, str):
         raise ValueError(f"the type of column {name} is no type of MySQL: {text!r:.40}")
-    word, attributes = match[1].lower(), match[3].lower()
-    word = _SYNONYMS.get(word, word)
+    type_name, attributes = match[1].lower(), match[3].lower()
+    type_name = _SYNONYMS.get(type_name, type_name)
     unsigned = "unsigned" in attributes or "zerofill" in attributes
-    return _FIELDS.get(word, _text)(_ColumnType(name, text, word, match[2] or "", unsigned, zone))
+    return _FIELDS.get(type_name, _text)(_ColumnType(name, text, type_name, match[2] or "", unsigned, zone))
 
 
 def _integer(of: _ColumnType) -> Field:
@@ -114,8 +114,8 @@ def _labelled(of: _ColumnType) -> Field:
     return Field(of.column, DataType(Kind.STRING), _LABELLED[of.word], labels=_labels(of.inside))
 
 
-def _labels(inside: str) -> tuple[str, ...]:
-    return tuple(re.sub(r"\\(.)", r"\1", label.replace("''", "'")) for label in _LABEL.findall(inside))
+def _labels(arguments: str) -> tuple[str, ...]:
+    return tuple(re.sub(r"\\(.)", r"\1", label.replace("''", "'")) for label in _LABEL.findall(arguments))
 
 
 def _bytes(of: _ColumnType) -> Field:

@@ -93,9 +93,9 @@ def _field(item: Schema) -> Field:
     kind = str(item.get("type"))
     if kind not in _PLAIN:
         raise ValueError(f"field {name!r} has the type {kind!r}, which Connect does not have")
-    own = _UNSIGNED.get(str(parameters.get("__debezium.source.column.type", "")).upper())
-    if own is not None and kind.startswith("int"):
-        return Field(name, DataType(own), **about)
+    unsigned = _UNSIGNED.get(str(parameters.get("__debezium.source.column.type", "")).upper())
+    if unsigned is not None and kind.startswith("int"):
+        return Field(name, DataType(unsigned), **about)
     return Field(name, _PLAIN[kind], **about)
 
 

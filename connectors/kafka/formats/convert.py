@@ -33,8 +33,8 @@ def binary(cells: Cells) -> pa.Array:
     """The bytes of strings without escapes, and of everything else as it is written."""
     rows = len(cells)
     empty = nulls(cells)
-    room = int(np.where(empty, 0, cells.stops.astype(np.int64) - cells.starts).sum())
-    out, offsets = np.empty(max(room, 1), np.uint8), np.zeros(rows + 1, np.int32)
+    size = int(np.where(empty, 0, cells.stops.astype(np.int64) - cells.starts).sum())
+    out, offsets = np.empty(max(size, 1), np.uint8), np.zeros(rows + 1, np.int32)
     bad = spans.gather(cells.texts.address, cells.starts, cells.stops, cells.kinds, out.ctypes.data, offsets)
     if bad >= 0:
         raise BadValue(bad, "an escape in a text that stands for no character")
@@ -46,16 +46,16 @@ def text(cells: Cells) -> pa.Array:
     return cast(binary(cells), pa.string(), "is no UTF-8")
 
 
-def name_of(cells: Cells, row: int, what: str, *, needed: bool = True) -> str:
+def name_of(cells: Cells, row: int, described_as: str, *, needed: bool = True) -> str:
     """The name of a table or database; empty for NULL if not `needed`. Raises ValueError for a missing or bad name."""
     kind = cells.kinds[row]
     if kind in (NULL, ABSENT) and not needed:
         return ""
     if kind not in (STRING, ESCAPED):
-        raise ValueError(f"the name of the {what} is missing, or no text")
+        raise ValueError(f"the name of the {described_as} is missing, or no text")
     found = str(text(cells.take([row]))[0].as_py())
     if not found or "\0" in found:
-        raise ValueError(f"the name of the {what} is empty, or has U+0000 in it")
+        raise ValueError(f"the name of the {described_as} is empty, or has U+0000 in it")
     return found
 
 
@@ -237,7 +237,7 @@ def parsed_spans(cells: Cells) -> pa.Array:
     return _from_buffers(pa.duration("us"), empty, [pa.py_buffer(values)])
 
 
-def _parsed(cells: Cells, kernel: Callable[..., None], what: str) -> tuple[Any, Any, Any]:
+def _parsed(cells: Cells, kernel: Callable[..., None], kind: str) -> tuple[Any, Any, Any]:
     written, empty = binary(cells), nulls(cells)
     texts, offsets = _bytes_of(written)
     values, verdicts = np.zeros(len(written), np.int64), np.zeros(len(written), np.uint8)
@@ -245,7 +245,7 @@ def _parsed(cells: Cells, kernel: Callable[..., None], what: str) -> tuple[Any, 
     unreadable = verdicts == moments.UNREADABLE
     if unreadable.any():
         bad = int(np.argmax(unreadable))
-        raise BadValue(bad, f"{_excerpt(cells, bad)} is {what}")
+        raise BadValue(bad, f"{_excerpt(cells, bad)} is {kind}")
     return values, empty, verdicts
 
 

@@ -64,10 +64,10 @@ class AlteredColumns:
     def agrees(self, table: TableId, columns: Iterable[str]) -> bool:
         """Whether a table with these columns can be the result of the statement; ignores the case of names."""
         after = {name.casefold() for name in columns}
-        there = {name.casefold() for name in (*(new for _, new in self.renamed), *(item.name for item in self.added))}
-        gone = {name.casefold() for name in (*self.dropped, *(old for old, _ in self.renamed))}
+        added = {name.casefold() for name in (*(new for _, new in self.renamed), *(item.name for item in self.added))}
+        removed = {name.casefold() for name in (*self.dropped, *(old for old, _ in self.renamed))}
         same = str(self.table).casefold() == str(table).casefold()
-        return same and there <= after and not (gone - there) & after
+        return same and added <= after and not (removed - added) & after
 
     def renames(self, names: Collection[str]) -> dict[str, str | None]:
         """The new names of the table's columns that are renamed; None for a column that is dropped.
@@ -80,8 +80,8 @@ class AlteredColumns:
 
     def fills(self, names: Collection[str]) -> tuple[Added, ...]:
         """The added columns with a certain value that a table with these columns gets."""
-        there = {name.casefold() for name in names}
-        return tuple(item for item in self.filled if not (item.if_new and item.name.casefold() in there))
+        columns = {name.casefold() for name in names}
+        return tuple(item for item in self.filled if not (item.if_new and item.name.casefold() in columns))
 
 
 Change = TruncateTable | DropTable | RenameTable | AlteredColumns
@@ -113,8 +113,8 @@ def changes_of(sql: str, database: str, *, of_new_name: bool = False) -> Changes
     plain = _read(sql, "", _DIALECT) or ()
     owned = {bool(table.database) for table in tables_of(plain)}
     new_names = [change.new_table for change in plain if isinstance(change, RenameTable)] if of_new_name else []
-    told = len(owned) == 1 or (len(new_names) == 1 and not new_names[0].database)
-    found = _read(sql, database, _DIALECT) or () if told else ()
+    unambiguous = len(owned) == 1 or (len(new_names) == 1 and not new_names[0].database)
+    found = _read(sql, database, _DIALECT) or () if unambiguous else ()
     for dialect in (dialect for sign, dialect in _OTHERS.items() if sign in sql):
         other = _read(sql, database, dialect)
         if other is not None and other != found:
@@ -180,8 +180,8 @@ def _altered(table: TableId, clauses: Sequence[ddl.Clause]) -> Changes:
             case ddl.MoveRowsClause() | ddl.VersioningClause():
                 return ()
     renamed = [(old, name) for old, name in renamed if old != name]
-    left = {name.casefold() for name in (*dropped, *(old for old, _ in renamed))}
-    if len(new_tables) > 1 or any(item.name.casefold() in left for item in new):
+    removed = {name.casefold() for name in (*dropped, *(old for old, _ in renamed))}
+    if len(new_tables) > 1 or any(item.name.casefold() in removed for item in new):
         return ()  # a column name would mean different columns before and after the statement
     filled = tuple(item for item in new if item.uncertain or item.fill is not None)
     altered = AlteredColumns(table, tuple(dropped), tuple(renamed), filled, tuple(not_null), tuple(computed))

@@ -76,14 +76,14 @@ class DebeziumFormat:
 
     def read(self, messages: Messages, table: TableId | None = None) -> Reading:
         """Read messages, as in `Format`."""
-        reading, given = Reading(), messages
+        reading, original = Reading(), messages
         messages, found = self._wrapped.unwrap(messages)
         reading.unreadable.update(found.unreadable)
         lone = _lone_tombstones(messages, found)
         if len(lone) and table is None:
             reading.count(f"tombstones-left-out {messages.topic}", len(lone))
         elif len(lone) and table is not None:
-            shapes = [self._wrapped.shape_of_key(given.key(number)) for number in lone.tolist()]
+            shapes = [self._wrapped.shape_of_key(original.key(number)) for number in lone.tolist()]
             text = json.dumps({"op": "d", "source": {"schema": table.database, "table": table.table}}).encode()
             found = found.with_added(lone.tolist(), [text] * len(lone), shapes)
         if len(found.texts):
@@ -105,26 +105,26 @@ class DebeziumFormat:
     def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, shapes: Any) -> None:
         op = scan.cells("op")
         rows = (scan.faults == 0) & (op.kinds == STRING) & (scan.cells("source", "table").kinds >= STRING)
-        for place in np.flatnonzero(~rows):
-            self._read_other(reading, scan, int(place), int(numbers[place]), messages.topic)
-        places = np.flatnonzero(rows)
-        if not len(places):
+        for row in np.flatnonzero(~rows):
+            self._read_other(reading, scan, int(row), int(numbers[row]), messages.topic)
+        row_numbers = np.flatnonzero(rows)
+        if not len(row_numbers):
             return
-        names = [scan.cells("source", name).take(places) for name in ("db", "schema", "table", "keyspace")]
+        names = [scan.cells("source", name).take(row_numbers) for name in ("db", "schema", "table", "keyspace")]
         run = runs(*names)
         ops = scan.texts.data[op.starts]
-        marks = run.astype(np.int64) * len(self._wrapped.shapes) + shapes[places]
+        marks = run.astype(np.int64) * len(self._wrapped.shapes) + shapes[row_numbers]
         parts = []
         databases: dict[TableId, str] = {}
         for first, last in consecutive(marks):
             try:
                 table, database = _table(names, first)
             except ValueError as error:
-                reading.unreadable.update(dict.fromkeys(numbers[places[first:last]].tolist(), str(error)))
+                reading.unreadable.update(dict.fromkeys(numbers[row_numbers[first:last]].tolist(), str(error)))
             else:
                 if database is not None:
                     databases[table] = database
-                parts.append((table, (int(shapes[places[first]]), databases.get(table)), places[first:last]))
+                parts.append((table, (int(shapes[row_numbers[first]]), databases.get(table)), row_numbers[first:last]))
         for table, (shape, database), rows_of_table in gathered(parts):
             rows_of_table = rows_of_table[~_changes_alone(reading, scan, rows_of_table, numbers, ops[rows_of_table])]
             for members in by_key(messages, numbers, rows_of_table):
@@ -138,27 +138,27 @@ class DebeziumFormat:
                     fields = self._wrapped.shapes[shape].fields
                     reading.groups.append(TableGroup(table, fields, key, images, database=database))
         reading.statements.sort(key=lambda statement: statement.message)
-        notes = int((ops[places] == _NOTE).sum())
+        notes = int((ops[row_numbers] == _NOTE).sum())
         if notes:
             reading.count(f"logical-messages-left-out {messages.topic}", notes)
 
-    def _read_other(self, reading: Reading, scan: Scan, place: int, number: int, topic: str) -> None:
+    def _read_other(self, reading: Reading, scan: Scan, row: int, number: int, topic: str) -> None:
         """Read a message without rows: a statement, a transaction mark, or a heartbeat."""
-        if scan.faults[place]:
-            reading.unreadable[number] = scan.fault(place)
-        elif scan.cells("ddl").kinds[place] >= STRING:
+        if scan.faults[row]:
+            reading.unreadable[number] = scan.fault(row)
+        elif scan.cells("ddl").kinds[row] >= STRING:
             try:
-                tables = table_changes(scan, place)
-                reading.statements += schema_change(scan, place, number, tables)
+                tables = table_changes(scan, row)
+                reading.statements += schema_change(scan, row, number, tables)
                 reading.unsigned |= unsigned_columns(tables)
             except convert.BadValue as error:
                 reading.unreadable[number] = str(error)
-        elif scan.cells("op").raw(place) == b"m":
+        elif scan.cells("op").raw(row) == b"m":
             reading.count(f"logical-messages-left-out {topic}", 1)
-        elif scan.cells("op").kinds[place] >= STRING:
-            document = b'"collection"' in scan.cells("source").raw(place)
+        elif scan.cells("op").kinds[row] >= STRING:
+            document = b'"collection"' in scan.cells("source").raw(row)
             reading.unreadable[number] = _DOCUMENT if document else _NO_TABLE
-        elif scan.cells("status").kinds[place] < STRING and scan.cells("ts_ms").kinds[place] <= NULL:
+        elif scan.cells("status").kinds[row] < STRING and scan.cells("ts_ms").kinds[row] <= NULL:
             reading.unreadable[number] = _NO_OP
 
 
@@ -170,12 +170,14 @@ def _lone_tombstones(messages: Messages, rows: WrappedPayloads) -> Any:
     tombstones = np.flatnonzero(~messages.values.present & messages.keys.present)
     if not len(tombstones) or not len(rows.numbers):
         return tombstones
-    places = np.minimum(np.searchsorted(rows.numbers, tombstones - 1), len(rows.numbers) - 1)
-    behind = rows.numbers[places] == tombstones - 1
-    texts = rows.texts.part(rows.texts.begins[places[behind]], rows.texts.ends[places[behind]])
+    indices = np.minimum(np.searchsorted(rows.numbers, tombstones - 1), len(rows.numbers) - 1)
+    follows_row = rows.numbers[indices] == tombstones - 1
+    texts = rows.texts.part(rows.texts.begins[indices[follows_row]], rows.texts.ends[indices[follows_row]])
     op = _OPS.scan(texts).cells("op")
-    behind[behind] = (op.kinds == STRING) & (texts.data[op.starts] == _DELETE)
-    delivered = [number for number in tombstones[behind].tolist() if messages.key(number) == messages.key(number - 1)]
+    follows_row[follows_row] = (op.kinds == STRING) & (texts.data[op.starts] == _DELETE)
+    delivered = [
+        number for number in tombstones[follows_row].tolist() if messages.key(number) == messages.key(number - 1)
+    ]
     return np.setdiff1d(tombstones, delivered, assume_unique=True)
 
 
@@ -185,16 +187,16 @@ def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
     return None if rows is None else connect.fields_of(rows)
 
 
-def _changes_alone(reading: Reading, scan: Scan, places: Any, numbers: Any, ops: Any) -> Any:
+def _changes_alone(reading: Reading, scan: Scan, row_numbers: Any, numbers: Any, ops: Any) -> Any:
     """The messages (bool[n]) that cannot be read, because columns that a change leaves alone are NULL in them."""
     after, captured = scan.cells("after"), scan.cells("source", "value_capture_type")
-    found = (ops == _UPDATE) & (captured.kinds[places] == STRING)
-    found[found] = [captured.raw(int(place)) in _VALUES for place in places[found]]
+    found = (ops == _UPDATE) & (captured.kinds[row_numbers] == STRING)
+    found[found] = [captured.raw(int(row)) in _VALUES for row in row_numbers[found]]
     reason = _CHANGED
-    rows = places[after.kinds[places] == OBJECT]
+    rows = row_numbers[after.kinds[row_numbers] == OBJECT]
     if len(rows) and _are_cells(after.raw(int(rows[0]))):
         found[:], reason = True, _CELLS
-    reading.unreadable.update(dict.fromkeys(numbers[places[found]].tolist(), reason))
+    reading.unreadable.update(dict.fromkeys(numbers[row_numbers[found]].tolist(), reason))
     return found
 
 
@@ -215,7 +217,8 @@ def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
     of the database in the table's name.
     """
     schema, keyspace = (
-        convert.name_of(names[place], row, what, needed=False) for place, what in ((1, "schema"), (3, "keyspace"))
+        convert.name_of(names[position], row, field, needed=False)
+        for position, field in ((1, "schema"), (3, "keyspace"))
     )
     database = keyspace or convert.name_of(names[0], row, "database", needed=False)
     table = convert.name_of(names[2], row, "table")
@@ -224,10 +227,10 @@ def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
     """The columns in the key of the first message with one; empty when none has, None when the key is no object."""
-    there = messages.keys.present[numbers]
-    if not there.any():
+    present = messages.keys.present[numbers]
+    if not present.any():
         return ()
-    fields = key_object(messages.key(int(numbers[np.argmax(there)])))
+    fields = key_object(messages.key(int(numbers[np.argmax(present)])))
     return None if fields is None else tuple(name for name in fields if name != ROUTED)
 
 
@@ -241,9 +244,9 @@ def _images(
     removes = ops == _DELETE
     rowless = np.isin(ops, (_NOTE, _TRUNCATE))
     bad = (writes & ~has_after) | ~(writes | removes | rowless)
-    for place in np.flatnonzero(bad):
-        op = chr(int(ops[place]))
-        reading.unreadable[int(numbers[members[place]])] = f"op {op!r} without a row is not carried out"
+    for row in np.flatnonzero(bad):
+        op = chr(int(ops[row]))
+        reading.unreadable[int(numbers[members[row]])] = f"op {op!r} without a row is not carried out"
     texts = scan.texts
     keyed = removes & ~has_before
     if keyed.any():
@@ -251,15 +254,15 @@ def _images(
         has_before = before.kinds == OBJECT
     two = (ops == _UPDATE) & has_before & ~bad
     one = ~bad & ~rowless & (~removes | has_before)
-    source, places = repeated(np.where(one, 1 + two, 0))
-    old = removes[source] | (two[source] & (places == 0))
+    source, row_numbers = repeated(np.where(one, 1 + two, 0))
+    old = removes[source] | (two[source] & (row_numbers == 0))
     cells = Cells.either(old, before.take(source), after.take(source))
     kinds = np.select(
-        [removes[source], two[source] & (places == 0), ops[source] == _UPDATE], [DELETE, BEFORE, AFTER], INSERT
+        [removes[source], two[source] & (row_numbers == 0), ops[source] == _UPDATE], [DELETE, BEFORE, AFTER], INSERT
     ).astype(np.uint8)
     times = _times(messages, scan, members, numbers)
     return MessageImages(
-        texts.part(cells.starts, cells.stops), None, numbers[members][source], places, kinds, times[source]
+        texts.part(cells.starts, cells.stops), None, numbers[members][source], row_numbers, kinds, times[source]
     )
 
 

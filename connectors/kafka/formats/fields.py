@@ -100,10 +100,10 @@ def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Ar
     _check_available(values)
     if field.type.kind in _FINE and (lost := convert.digits_beyond_micros(cells, field.encoding is Encoding.NANOS)):
         count("digits-beyond-microseconds", lost)
-    own = field.type
+    data_type = field.type
     if field.becomes is not None:
-        values, own = become(values, own, field.becomes), field.becomes
-    return adapted(values, own, target)
+        values, data_type = become(values, data_type, field.becomes), field.becomes
+    return adapted(values, data_type, target)
 
 
 _UNAVAILABLE = "__debezium_unavailable_value"
@@ -309,7 +309,7 @@ def _set_number(field: Field, cells: Cells) -> pa.Array:
         mask = int(item)
         if mask >> len(field.labels):
             raise ValueError(item)
-        return ",".join(label for place, label in enumerate(field.labels) if mask >> place & 1)
+        return ",".join(label for bit, label in enumerate(field.labels) if mask >> bit & 1)
 
     return convert.each(convert.text(cells), members, pa.string(), _NO_MEMBER)
 

@@ -212,8 +212,8 @@ def times_of(messages: Messages, numbers: Any, committed: pa.Array | None) -> An
     written = messages.times_ms[numbers]
     if committed is None:
         return written
-    there = np.asarray(committed.is_valid().to_numpy(zero_copy_only=False), bool)
-    return np.where(there, committed.fill_null(0).to_numpy(), written)
+    valid = np.asarray(committed.is_valid().to_numpy(zero_copy_only=False), bool)
+    return np.where(valid, committed.fill_null(0).to_numpy(), written)
 
 
 def repeated(counts: Any) -> tuple[Any, Any]:

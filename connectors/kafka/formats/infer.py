@@ -55,7 +55,7 @@ _SEEN = {
 _FITS, _NEEDS, _HOPELESS = range(3)
 
 
-def _verdicts(own: DataType) -> Any:
+def _verdicts(data_type: DataType) -> Any:
     """By kind (uint8[kind]): whether a value fits an inferred type, needs a wider one, or excludes any exact one.
 
     A column can only become STRING with the first messages of its table: numbers that are in the sink already cannot be
@@ -63,8 +63,8 @@ def _verdicts(own: DataType) -> Any:
     """
     found = np.zeros(ARRAY + 1, np.uint8)
     for kind, seen in _SEEN.items():
-        wider = widened(own, seen)
-        found[kind] = _FITS if wider == own else _HOPELESS if wider == TEXT else _NEEDS
+        wider = widened(data_type, seen)
+        found[kind] = _FITS if wider == data_type else _HOPELESS if wider == TEXT else _NEEDS
     return found
 
 
@@ -137,14 +137,14 @@ def infer_fields(images: MessageImages, known: TableSchema | None) -> tuple[Fiel
     found = []
     for name in names:
         cells = columns.cells(name)
-        own = types.get(name)
-        if own is not None and own not in _VERDICTS and own != TEXT:
-            found.append(Field(name, own))
+        inferred = types.get(name)
+        if inferred is not None and inferred not in _VERDICTS and inferred != TEXT:
+            found.append(Field(name, inferred))
         elif has_values(cells):
             seen = _type_of(cells)
-            found.append(Field(name, seen if own is None else widened(own, seen)))
-        elif own is not None:
-            found.append(Field(name, own))
+            found.append(Field(name, seen if inferred is None else widened(inferred, seen)))
+        elif inferred is not None:
+            found.append(Field(name, inferred))
     return tuple(found)
 
 
@@ -172,13 +172,13 @@ def _integer(cells: Cells) -> DataType:
 
 def _add(names: list[str], members: list[str]) -> None:
     """Insert new names after the members that they follow."""
-    place = 0
+    index = 0
     for name in members:
         if name in names:
-            place = names.index(name) + 1
+            index = names.index(name) + 1
         else:
-            names.insert(place, name)
-            place += 1
+            names.insert(index, name)
+            index += 1
 
 
 def no_columns_reason(images: MessageImages) -> str:
@@ -196,14 +196,14 @@ def _new_names(rows: Texts, row: int, known: tuple[str, ...]) -> list[str]:
     Raises ValueError when one cannot be a column beside the known ones.
     """
     at, stop = int(rows.begins[row]), int(rows.ends[row])
-    room = (stop - at) // 4 + 1
-    places = np.zeros((4, room), np.int32)
-    kinds = np.zeros(room, np.uint8)
-    total = scan.members(rows.address, at, stop, places[0], places[1], places[2], places[3], kinds)
+    capacity = (stop - at) // 4 + 1
+    spans = np.zeros((4, capacity), np.int32)
+    kinds = np.zeros(capacity, np.uint8)
+    total = scan.members(rows.address, at, stop, spans[0], spans[1], spans[2], spans[3], kinds)
     if total < 0:
         raise ValueError("a row that is no JSON object")
     written = np.full(total, ESCAPED, np.uint8)
-    names = convert.text(Cells(rows, places[0, :total], places[1, :total], written)).to_pylist()
+    names = convert.text(Cells(rows, spans[0, :total], spans[1, :total], written)).to_pylist()
     found = [name for name, kind in zip(names, kinds[:total], strict=True) if kind != NULL]
     check_columns([*known, *found])
     return found

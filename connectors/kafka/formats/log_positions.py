@@ -43,17 +43,17 @@ class LogPositions:
     logs: frozenset[str]
     servers: frozenset[int]
 
-    def comparable(self, place: SourceLogPosition) -> bool:
+    def comparable(self, position: SourceLogPosition) -> bool:
         """Whether the positions are in the same server's log."""
-        servers = self.servers | ({place.server} if place.server else set())
-        return self.logs <= {place.log} and len(servers) <= 1
+        servers = self.servers | ({position.server} if position.server else set())
+        return self.logs <= {position.log} and len(servers) <= 1
 
     def last(self) -> SourceLogPosition | None:
         """The last position; None when there is none, or there are several logs."""
-        there = self.at[self.at != NOWHERE]
-        if not len(there) or len(self.logs) != 1 or len(self.servers) > 1:
+        known = self.at[self.at != NOWHERE]
+        if not len(known) or len(self.logs) != 1 or len(self.servers) > 1:
             return None
-        return SourceLogPosition(min(self.logs), min(self.servers, default=0), int(there[-1]))
+        return SourceLogPosition(min(self.logs), min(self.servers, default=0), int(known[-1]))
 
 
 def log_positions_of(scan: Scan) -> LogPositions:
@@ -72,10 +72,10 @@ def log_positions_of(scan: Scan) -> LogPositions:
         logs |= {log} if named else set()
         numbers.append(int(number) if named else NOWHERE)
     found = np.array(numbers, np.int64)[names.indices.to_numpy()]
-    places = (found << _BITS) + convert.integers(positions.take(rows)).to_numpy()
-    at[rows] = np.where(found == NOWHERE, NOWHERE, places)
-    own = convert.integers(servers.take(rows[servers.kinds[rows] == INTEGER]))
-    return LogPositions(at, frozenset(logs), frozenset(_distinct(own)) - {0})
+    found_positions = (found << _BITS) + convert.integers(positions.take(rows)).to_numpy()
+    at[rows] = np.where(found == NOWHERE, NOWHERE, found_positions)
+    server_ids = convert.integers(servers.take(rows[servers.kinds[rows] == INTEGER]))
+    return LogPositions(at, frozenset(logs), frozenset(_distinct(server_ids)) - {0})
 
 
 def log_position_of(scan: Scan, row: int) -> SourceLogPosition | None:

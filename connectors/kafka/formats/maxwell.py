@@ -65,15 +65,15 @@ class MaxwellFormat:
         types = scan.cells("type")
         ops = np.array([_OPS.get(types.raw(row), _NO_OP) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != _NO_OP) & (scan.cells("data").kinds == OBJECT)
-        for place in np.flatnonzero(~rows):
-            _read_other(reading, scan, int(place), int(numbers[place]))
-        places = np.flatnonzero(rows)
-        names = [scan.cells(name).take(places) for name in ("database", "table", "primary_key_columns")]
+        for other_row in np.flatnonzero(~rows):
+            _read_other(reading, scan, int(other_row), int(numbers[other_row]))
+        row_numbers = np.flatnonzero(rows)
+        names = [scan.cells(name).take(row_numbers) for name in ("database", "table", "primary_key_columns")]
         parts = []
-        for first, last in consecutive(runs(*names)) if len(places) else ():
-            members = places[first:last]
+        for first, last in consecutive(runs(*names)) if len(row_numbers) else ():
+            members = row_numbers[first:last]
             try:
-                table = TableId(*(convert.name_of(names[at], first, what) for at, what in enumerate(_NAMED)))
+                table = TableId(*(convert.name_of(names[at], first, cell_name) for at, cell_name in enumerate(_NAMED)))
                 key = _key(names[2].raw(first), messages, numbers[members])
             except ValueError as error:
                 reading.unreadable.update(dict.fromkeys(numbers[members].tolist(), str(error)))
@@ -118,13 +118,13 @@ def _key_of_list(key: bytes | None) -> tuple[str, ...] | None:
     return None
 
 
-def _read_other(reading: Reading, scan: Scan, place: int, number: int) -> None:
-    kind = scan.cells("type").raw(place)
-    if scan.faults[place]:
-        reading.unreadable[number] = scan.fault(place)
+def _read_other(reading: Reading, scan: Scan, row: int, number: int) -> None:
+    kind = scan.cells("type").raw(row)
+    if scan.faults[row]:
+        reading.unreadable[number] = scan.fault(row)
     elif kind.startswith((b"table-", b"database-")):
         try:
-            message = json.loads(scan.texts.bytes_of(place))
+            message = json.loads(scan.texts.bytes_of(row))
         except (ValueError, RecursionError) as error:
             reading.unreadable[number] = f"no JSON object ({error})"
         else:
@@ -169,8 +169,8 @@ def _table_of(fields: Mapping[str, Any]) -> TableId:
 def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any) -> MessageImages:
     data, old = scan.cells("data").take(members), scan.cells("old").take(members)
     two = (ops == AFTER) & (old.kinds == OBJECT)
-    source, places = repeated(1 + two)
-    before = two[source] & (places == 0)
+    source, row_numbers = repeated(1 + two)
+    before = two[source] & (row_numbers == 0)
     kinds = np.where(before, BEFORE, ops[source]).astype(np.uint8)
     changed = None
     if two.any():
@@ -178,7 +178,7 @@ def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any
         changed = scan.texts.part(*spans)
     times = times_of(messages, numbers[members], _times(scan, members))
     rows = scan.texts.part(data.starts[source], data.stops[source])
-    return MessageImages(rows, changed, numbers[members][source], places, kinds, times[source])
+    return MessageImages(rows, changed, numbers[members][source], row_numbers, kinds, times[source])
 
 
 def _times(scan: Scan, members: Any) -> Any:

@@ -55,24 +55,24 @@ class PlainFormat:
         reading = Reading()
         messages, found = self._wrapped.unwrap(messages)
         reading.unreadable.update(found.unreadable)
-        there = messages.values.present.copy()
-        gone = _equals(found.texts, b"null")
-        there[found.numbers[gone]] = False
-        rows = found.part(~gone)
-        if not there.all():
-            rows = _with_deletes(messages, reading, np.flatnonzero(~there), rows)
+        present = messages.values.present.copy()
+        tombstone = _equals(found.texts, b"null")
+        present[found.numbers[tombstone]] = False
+        rows = found.part(~tombstone)
+        if not present.all():
+            rows = _with_deletes(messages, reading, np.flatnonzero(~present), rows)
         if len(rows.texts):
-            self._sort(messages, reading, rows, there)
+            self._sort(messages, reading, rows, present)
         return reading
 
-    def _sort(self, messages: Messages, reading: Reading, found: WrappedPayloads, there: Any) -> None:
+    def _sort(self, messages: Messages, reading: Reading, found: WrappedPayloads, present: Any) -> None:
         numbers, texts, shapes = found.numbers, found.texts, found.shapes
         scan = _OBJECT.scan(texts)
         deleted = _says_true(scan.cells(_DELETED))
-        for place in np.flatnonzero(scan.faults).tolist():
-            reading.unreadable[int(numbers[place])] = scan.fault(place)
+        for row in np.flatnonzero(scan.faults).tolist():
+            reading.unreadable[int(numbers[row])] = scan.fault(row)
         good = np.flatnonzero(scan.faults == 0)
-        kinds = np.where(there[numbers] & ~deleted, AFTER, DELETE).astype(np.uint8)
+        kinds = np.where(present[numbers] & ~deleted, AFTER, DELETE).astype(np.uint8)
         table = TableId.parse(messages.topic)
         parts = [(table, int(shapes[good[first]]), good[first:last]) for first, last in consecutive(shapes[good])]
         for _, shape, rows in gathered(parts):
@@ -96,11 +96,11 @@ def _says_true(cells: Cells) -> Any:
     )
 
 
-def _equals(texts: Texts, word: bytes) -> Any:
+def _equals(texts: Texts, expected: bytes) -> Any:
     """The texts (bool[n]) that are this word."""
-    found = texts.ends - texts.begins == len(word)
-    for place, letter in enumerate(word):
-        found[found] = texts.data[texts.begins[found] + place] == letter
+    found = texts.ends - texts.begins == len(expected)
+    for index, byte in enumerate(expected):
+        found[found] = texts.data[texts.begins[found] + index] == byte
     return found
 
 

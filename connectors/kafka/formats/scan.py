@@ -28,11 +28,11 @@ class Tree:
         below: list[Names] = [names]
         first: list[int] = []
         count: list[int] = []
-        for place in range(_size(names) + 1):
-            children = below[place]
+        for index in range(_size(names) + 1):
+            children = below[index]
             first.append(len(paths))
             count.append(len(children))
-            paths += [(*paths[place], name) for name in children]
+            paths += [(*paths[index], name) for name in children]
             below += [inner or {} for inner in children.values()]
         texts = [path[-1].encode("utf-8") if path else b"" for path in paths]
         ends = np.cumsum([len(text) for text in texts])
@@ -116,15 +116,15 @@ class Texts:
             return cls.concat([part.inline_heads() for part in parts])
         rooms = [int((part.ends - part.begins).sum()) for part in parts]
         data = np.empty(sum(rooms) + len(_PADDING), np.uint8)
-        places: list[Ints] = []
+        starts: list[Ints] = []
         at = 0
-        for part, room in zip(parts, rooms, strict=True):
+        for part, size in zip(parts, rooms, strict=True):
             offsets = np.empty(len(part) + 1, np.int32)
             kinds = np.where(part.present, STRING, NULL).astype(np.uint8)
             spans.gather(part.address, part.begins, part.ends, kinds, data.ctypes.data + at, offsets)
-            places.append(np.where(part.present, (offsets[:-1] + at, offsets[1:] + at), -1).astype(np.int32))
-            at += room
-        begins, ends = np.concatenate(places, axis=1)
+            starts.append(np.where(part.present, (offsets[:-1] + at, offsets[1:] + at), -1).astype(np.int32))
+            at += size
+        begins, ends = np.concatenate(starts, axis=1)
         if not heads:
             return cls(data, begins, ends)
         of = [np.full(len(part), -1, np.int32) if part.heads is None else part.heads.of for part in parts]
@@ -158,8 +158,8 @@ class Texts:
             return self
         if (self.heads.of < 0).all():
             return self.part(self.begins, self.ends)
-        there = self.present
-        return Texts.of([self.bytes_of(index) if there[index] else None for index in range(len(self))])
+        present = self.present
+        return Texts.of([self.bytes_of(index) if present[index] else None for index in range(len(self))])
 
     def with_more(self, texts: Sequence[bytes]) -> Texts:
         """The same texts, in a buffer to which other texts are appended."""
@@ -168,9 +168,9 @@ class Texts:
 
     def bytes_of(self, index: int) -> bytes:
         """One text."""
-        rest = self.data[self.begins[index] : self.ends[index]].tobytes()
+        inline = self.data[self.begins[index] : self.ends[index]].tobytes()
         head = -1 if self.heads is None else self.heads.of[index]
-        return rest if self.heads is None or head < 0 else self.heads.known[head] + rest
+        return inline if self.heads is None or head < 0 else self.heads.known[head] + inline
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,11 +232,11 @@ def elements(cells: Cells) -> tuple[Texts, Ints, Any]:
     An element that is no object becomes an empty text.
     """
     nothing, faults = np.zeros(0, np.int32), np.zeros(len(cells), np.uint8)
-    places = cells.texts.address, cells.starts, cells.stops, cells.kinds
-    total = scan.elements(*places, nothing, nothing, nothing, faults)
+    spans = cells.texts.address, cells.starts, cells.stops, cells.kinds
+    total = scan.elements(*spans, nothing, nothing, nothing, faults)
     # Elements of a faulty list may have been filled in without being counted.
     found = np.zeros((3, total + int((cells.stops - cells.starts).max(initial=0)) + 1), np.int32)
-    scan.elements(*places, found[0], found[1], found[2], faults)
+    scan.elements(*spans, found[0], found[1], found[2], faults)
     return cells.texts.part(found[0, :total], found[1, :total]), found[2, :total], faults != 0
 
 

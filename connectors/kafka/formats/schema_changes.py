@@ -37,15 +37,15 @@ def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[DdlMes
 
     `number` is that of the message, `tables` are its `table_changes`.
     """
-    own = PLACES.scan(scan.texts.take([row]))
-    if of_snapshot(own, 0):
+    cells = PLACES.scan(scan.texts.take([row]))
+    if of_snapshot(cells, 0):
         return []
     ddl, database = (convert.text(scan.cells(name).take([row]))[0].as_py() or "" for name in _TEXTS)
     try:
         found = () if tables is None else _changes(ddl, database, tables)
     except (ValueError, LookupError, TypeError):  # not Debezium's form: reported as a statement not understood
         found = ()
-    return [DdlMessage(number, database, ddl, found, log_position_of(own, 0))]
+    return [DdlMessage(number, database, ddl, found, log_position_of(cells, 0))]
 
 
 def unsigned_columns(tables: Any) -> dict[TableId, frozenset[str]]:

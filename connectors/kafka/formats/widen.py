@@ -19,13 +19,13 @@ def widened(left: DataType, right: DataType) -> DataType:
     return STRING if mixed else common_type(left, right)
 
 
-def adapted(values: pa.Array, own: DataType, target: DataType) -> pa.Array:
+def adapted(values: pa.Array, known_type: DataType, target: DataType) -> pa.Array:
     """Convert values to a wider type, as found by `widened`."""
-    cast = cast_for(own, target, "UTC")
+    cast = cast_for(known_type, target, "UTC")
     return values if cast is None else cast(values)
 
 
-def become(values: pa.Array, own: DataType, declared: DataType) -> pa.Array:
+def become(values: pa.Array, known_type: DataType, declared: DataType) -> pa.Array:
     """Convert values to any other type. Raises BadValue for a value that the type cannot hold."""
     arrow, message = arrow_type(declared), f"is no {declared}"
     if values.type == arrow:
@@ -34,13 +34,13 @@ def become(values: pa.Array, own: DataType, declared: DataType) -> pa.Array:
         texts = convert.cast(values, pa.string(), "is no UTF-8")
         return texts if arrow == pa.string() else convert.cast(texts, arrow, message)
     if pa.types.is_string(arrow):
-        return adapted(values, own, STRING)
+        return adapted(values, known_type, STRING)
     if pa.types.is_binary(arrow):
-        return convert.cast(adapted(values, own, STRING), arrow, message)
+        return convert.cast(adapted(values, known_type, STRING), arrow, message)
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow):
         return values.cast(arrow)  # rounds to the nearest value, as a server does
     if pa.types.is_decimal(arrow):
-        return convert.cast(adapted(values, own, STRING), arrow, message)
+        return convert.cast(adapted(values, known_type, STRING), arrow, message)
     found = convert.cast(values, arrow, message)
     if declared.kind is Kind.DATE and pa.types.is_timestamp(values.type):
         cut = np.asarray(pc.not_equal(found.cast(values.type), values).fill_null(False))

@@ -51,10 +51,10 @@ class WrappedPayloads:
     shapes: Any
     unreadable: Mapping[int, str]
 
-    def part(self, wanted: Any) -> WrappedPayloads:
+    def part(self, numbers: Any) -> WrappedPayloads:
         """The payloads of a mask."""
-        texts = self.texts.part(self.texts.begins[wanted], self.texts.ends[wanted])
-        return replace(self, numbers=self.numbers[wanted], texts=texts, shapes=self.shapes[wanted])
+        texts = self.texts.part(self.texts.begins[numbers], self.texts.ends[numbers])
+        return replace(self, numbers=self.numbers[numbers], texts=texts, shapes=self.shapes[numbers])
 
     def with_added(
         self, numbers: Sequence[int], added: Sequence[bytes], shapes: Sequence[int | None]
@@ -68,12 +68,12 @@ class WrappedPayloads:
         order = np.argsort(every, kind="stable")
         begins = np.concatenate((self.texts.begins, ends[:-1]))[order].astype(np.int32)
         stops = np.concatenate((self.texts.ends, ends[1:]))[order].astype(np.int32)
-        own = np.array([-1 if shape is None else shape for shape in shapes], np.int64)
-        found = np.concatenate((self.shapes, own))[order]
+        shape_numbers = np.array([-1 if shape is None else shape for shape in shapes], np.int64)
+        found = np.concatenate((self.shapes, shape_numbers))[order]
         known = np.flatnonzero(found >= 0)
         if len(known):
-            places = np.searchsorted(known, np.arange(len(found)), side="right") - 1
-            found = found[known[np.maximum(places, 0)]]
+            indices = np.searchsorted(known, np.arange(len(found)), side="right") - 1
+            found = found[known[np.maximum(indices, 0)]]
         texts = self.texts.with_more(added).part(begins, stops)
         return replace(self, numbers=every[order], texts=texts, shapes=np.maximum(found, BARE.number))
 
@@ -128,10 +128,10 @@ class Unwrapper:
             texts, of = texts.inline_heads(), np.full(len(texts), -1, np.int64)
         begins, ends, shapes = texts.begins.copy(), texts.ends - (of >= 0).astype(np.int32), of
         unreadable: dict[int, str] = {}
-        whole = np.flatnonzero(of < 0)
-        if len(whole):
-            begins[whole], ends[whole], shapes[whole] = self._payload_places(
-                texts.take(whole), numbers[whole], unreadable
+        unknown = np.flatnonzero(of < 0)
+        if len(unknown):
+            begins[unknown], ends[unknown], shapes[unknown] = self._payload_places(
+                texts.take(unknown), numbers[unknown], unreadable
             )
         return WrappedPayloads(numbers, texts.part(begins, ends), shapes, unreadable).part(shapes >= 0)
 
@@ -181,7 +181,7 @@ class Unwrapper:
         count = int(prefixes.bare(texts.address, texts.begins, texts.ends, at))
         if count:
             return count  # they are not wrapped: their begins, ends and shape 0 are set already
-        for place, shape in enumerate(self._latest):
+        for index, shape in enumerate(self._latest):
             prefix = np.frombuffer(shape.prefix, np.uint8)
             count = int(
                 prefixes.alike(texts.address, texts.begins, texts.ends, at, prefix.ctypes.data, len(prefix))
@@ -190,7 +190,7 @@ class Unwrapper:
                 begins[at : at + count] += len(prefix)
                 ends[at : at + count] -= 1
                 shapes[at : at + count] = shape.number
-                self._latest.insert(0, self._latest.pop(place))
+                self._latest.insert(0, self._latest.pop(index))
                 return count
         return 0
 
@@ -206,14 +206,14 @@ class Unwrapper:
         first, last = int(payload.starts[0]), int(payload.stops[0])
         if schema.kinds[0] == NULL:
             return BARE, first, last
-        ahead = int(schema.stops[0]) <= first
-        prefix = texts.data[begin:first].tobytes() if ahead else schema.raw(0)
+        schema_first = int(schema.stops[0]) <= first
+        prefix = texts.data[begin:first].tobytes() if schema_first else schema.raw(0)
         shape = self._met.get(prefix)
         if shape is None:
             shape = Shape(len(self.shapes), self._learn(_object(schema.raw(0))), prefix)
             self._met[prefix] = shape
             self.shapes.append(shape)
-        if last == end - 1 and ahead and shape not in self._latest:
+        if last == end - 1 and schema_first and shape not in self._latest:
             self._latest = [shape, *self._latest[: _REMEMBERED - 1]]
         return shape, first, last
 
@@ -257,17 +257,17 @@ def key_object(key: bytes | None) -> dict[str, Any] | None:
 def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:
     """Split `members` into parts whose keys have the same columns; one without a key belongs to those before it."""
     while len(members):
-        there = messages.keys.present[numbers[members]]
-        if not there.any():
+        present = messages.keys.present[numbers[members]]
+        if not present.any():
             yield members
             return
-        alike = ~there
-        first = numbers[members[np.argmax(there)]]
-        alike[there] = _have_columns(
-            messages.keys.take(numbers[members[there]]).inline_heads(), key_object(messages.key(int(first)))
+        same = ~present
+        first = numbers[members[np.argmax(present)]]
+        same[present] = _have_columns(
+            messages.keys.take(numbers[members[present]]).inline_heads(), key_object(messages.key(int(first)))
         )
-        yield members[alike]
-        members = members[~alike]
+        yield members[same]
+        members = members[~same]
 
 
 def _have_columns(keys: Texts, columns: Mapping[str, Any] | None) -> Any:
@@ -279,16 +279,16 @@ def _have_columns(keys: Texts, columns: Mapping[str, Any] | None) -> Any:
     found = Tree({**names, "schema": None, "payload": names}).scan(keys)
     objects = found.faults == 0
     if columns is None:
-        alike = ~objects
+        same = ~objects
     else:
-        bare = objects & (found.unknown < 0)
+        plain = objects & (found.unknown < 0)
         for name in ("schema", "payload"):
             if name not in names:
-                bare &= found.cells(name).kinds == ABSENT
+                plain &= found.cells(name).kinds == ABSENT
         wrapped = objects & (found.cells("payload").kinds == OBJECT) & (found.unknown < 0)
         for name in names:
-            bare &= found.cells(name).kinds != ABSENT
+            plain &= found.cells(name).kinds != ABSENT
             wrapped &= found.cells("payload", name).kinds != ABSENT
-        alike = bare | wrapped
-    alike[0] = True
-    return alike
+        same = plain | wrapped
+    same[0] = True
+    return same

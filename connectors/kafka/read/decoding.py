@@ -57,13 +57,13 @@ class MessageDecoder:
         reading = written.read(messages, self._known.table_of(messages.topic))
         sequences = sequence_base(number) + messages.offsets
         self._refuse(messages, reading.unreadable)
-        left = sum(
+        skipped = sum(
             concerns(statement, self._tables)
             and is_left_out(statement, place_of(messages, statement) in self._known.carried)
             for statement in reading.statements
         )
-        if left:
-            self._count(f"{NOT_CARRIED_OUT} {messages.topic}", left)
+        if skipped:
+            self._count(f"{NOT_CARRIED_OUT} {messages.topic}", skipped)
         for reason, times in reading.counts.items():
             self._count(reason, times)
         for group in reading.groups:

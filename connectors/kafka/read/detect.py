@@ -100,9 +100,9 @@ def detect_format(messages: Messages) -> str | None:
         first = int(others[0])
     number = int(numbers[first])
     found = _MARKS.scan(values.take([number]).inline_heads())
-    there = {name for name in _NAMES if found.cells(name).kinds[0] != ABSENT}
+    names = {name for name in _NAMES if found.cells(name).kinds[0] != ABSENT}
     for name, signs in _SIGNS:
-        if not found.faults[0] and signs <= there and (name != DEBEZIUM or _is_envelope(values.take([number]))):
+        if not found.faults[0] and signs <= names and (name != DEBEZIUM or _is_envelope(values.take([number]))):
             return name
     raise UnsupportedChange(
         f"the format of this message is not known: {_members(values.bytes_of(number))}",
@@ -132,7 +132,7 @@ def _is_envelope(value: Texts) -> bool:
 
 def _heartbeats(found: Scan) -> Any:
     """The messages (bool[n]) that are Debezium's heartbeats, {"ts_ms": 7}, which do not tell a topic's format."""
-    alone = (found.unknown < 0) & (found.faults == 0) & (found.cells("ts_ms").kinds == INTEGER)
+    only_time = (found.unknown < 0) & (found.faults == 0) & (found.cells("ts_ms").kinds == INTEGER)
     for name in _NAMES:
-        alone &= (found.cells(name).kinds == ABSENT) | (name == "ts_ms")
-    return alone
+        only_time &= (found.cells(name).kinds == ABSENT) | (name == "ts_ms")
+    return only_time

@@ -52,7 +52,7 @@ def statement_entries(change: Change, known: HistoryState, partition: str, offse
     moves = change.renames(names)
     fills = {item.name: [item.kind, item.fill] for item in change.fills(names)}
     found = {"columns": moves, "filled": fills}
-    return [{what: [table_to_json(change.table), columns], **at} for what, columns in found.items() if columns]
+    return [{table: [table_to_json(change.table), columns], **at} for table, columns in found.items() if columns]
 
 
 def early_entry(table: TableId, columns: Sequence[Added], partition: str, offset: int) -> Entry:
@@ -169,10 +169,10 @@ class HistoryState:
             for name, text in self.fills(table, schema).items()
             if text is None
         }
-        there = {name.casefold() for name in (*old.names, *values)}
+        names = {name.casefold() for name in (*old.names, *values)}
         early = {name.casefold(): text for name, text in self.early.get(table, {}).items()}
         for name in schema.names:
-            if name.casefold() in early.keys() - there:
+            if name.casefold() in early.keys() - names:
                 default = early[name.casefold()]
                 found[name] = f"its default, {default!r}, was told before any row of the table was read"
         return found
@@ -181,8 +181,8 @@ class HistoryState:
         """Rename and drop columns, all at the same time."""
         schema = self.schemas[table]
         if table in self.filled:
-            moved = ((moves.get(name, name), item) for name, item in self.filled[table].items())
-            self.filled[table] = {name: item for name, item in moved if name is not None}
+            renamed = ((moves.get(name, name), item) for name, item in self.filled[table].items())
+            self.filled[table] = {name: item for name, item in renamed if name is not None}
         origins = {new: name for name in schema.names if (new := moves.get(name, name)) is not None}
         columns = tuple(replace(schema.column(name), name=new) for new, name in origins.items())
         key = tuple(moves.get(part) or part for part in schema.primary_key)
@@ -201,8 +201,10 @@ class HistoryState:
             names = {name.casefold() for name in new.names}
             early = {name: text for name, text in self.early.pop(table, {}).items() if name.casefold() not in names}
             self.early.update({table: early} if early else {})
-            left = {name: item for name, item in self.filled.pop(table, {}).items() if name.casefold() not in names}
-            self.filled.update({table: left} if left else {})
+            remaining = {
+                name: item for name, item in self.filled.pop(table, {}).items() if name.casefold() not in names
+            }
+            self.filled.update({table: remaining} if remaining else {})
             self.schemas[table] = new
             if topic is not None:
                 self.topics.setdefault(table, set()).add(topic)

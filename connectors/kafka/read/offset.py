@@ -40,7 +40,7 @@ class KafkaOffset:
         """The offset in the JSON value that `to_json` wrote."""
         partitions = {name: at for name, at in offset.items() if "/" in name}
         reached, watched = (
-            {name: SourceLogPosition(*place) for name, place in offset.get(kind, {}).items()}
+            {name: SourceLogPosition(*position) for name, position in offset.get(kind, {}).items()}
             for kind in (_REACHED, _WATCHED)
         )
         ids, begins = offset.get(_IDS, {}), offset.get(_BEGINS, {})
@@ -48,13 +48,13 @@ class KafkaOffset:
 
     def to_json(self) -> Offset:
         """The offset in the form in which the engine keeps it."""
-        places = {
-            kind: {name: [place.log, place.server, place.at] for name, place in found.items()}
+        positions = {
+            kind: {name: [position.log, position.server, position.at] for name, position in found.items()}
             for kind, found in ((_REACHED, self.reached), (_WATCHED, self.watched))
             if found
         }
         named = {kind: dict(found) for kind, found in ((_IDS, self.ids), (_BEGINS, self.begins)) if found}
-        return {_SCHEMAS: self.schemas, **self.partitions, **places, **named}
+        return {_SCHEMAS: self.schemas, **self.partitions, **positions, **named}
 
     @property
     def topics(self) -> set[str]:

@@ -55,9 +55,9 @@ class _Waiting:
         return {f"{self.lead}.{table}" for table in tables}.union(*(known.topics.get(table, ()) for table in tables))
 
 
-def _first_after(places: LogPositions, place: SourceLogPosition) -> int:
-    behind = places.at > place.at
-    return int(np.argmax(behind)) if behind.any() and places.comparable(place) else len(behind)
+def _first_after(positions: LogPositions, position: SourceLogPosition) -> int:
+    later = positions.at > position.at
+    return int(np.argmax(later)) if later.any() and positions.comparable(position) else len(later)
 
 
 class ReadOrder:
@@ -122,10 +122,10 @@ class ReadOrder:
     def _statements(self, topic: str, messages: Messages) -> Sequence[DdlMessage]:
         if not self._leads[topic]:
             first = messages.part(0, _AT_ONCE)
-            there = first.values.present
-            if not there.any():
+            present = first.values.present
+            if not present.any():
                 return ()
-            one = messages.part(int(np.argmax(there)), int(np.argmax(there)) + 1)
+            one = messages.part(int(np.argmax(present)), int(np.argmax(present)) + 1)
             # Those of the snapshot are no statements, but no rows either.
             reading = self._formats.of(topic, messages).read(one)
             if reading.groups or reading.unreadable:
@@ -160,9 +160,9 @@ class ReadOrder:
         ]
         if not holding and part.name not in self.watched:
             return len(messages)
-        places = self._places(part.topic, messages)
-        self._check(part, messages, places)
-        firsts = [_first_after(places, waiting.place) for waiting in holding]
+        positions = self._places(part.topic, messages)
+        self._check(part, messages, positions)
+        firsts = [_first_after(positions, waiting.place) for waiting in holding]
         count = min(firsts, default=len(messages))
         self._held[part.name] = [item for item, first in zip(holding, firsts, strict=True) if first == count]
         return count
@@ -172,21 +172,21 @@ class ReadOrder:
         for waiting in self._held[part.name]:
             waiting.passed.add(part.name)
 
-    def _check(self, part: Pending, messages: Messages, places: LogPositions) -> None:
+    def _check(self, part: Pending, messages: Messages, positions: LogPositions) -> None:
         """Check that no row comes from before a statement that was carried out while the partition was at its end."""
-        place = self.watched.get(part.name)
-        if place is None or not places.comparable(place):
+        watched = self.watched.get(part.name)
+        if watched is None or not positions.comparable(watched):
             return
-        there = places.at != NOWHERE
-        early = there & (places.at <= place.at)
+        known = positions.at != NOWHERE
+        early = known & (positions.at <= watched.at)
         if early.any():
             raise CorruptLog(
-                f"a row from before the statement at {place}, which was carried out before it arrived",
+                f"a row from before the statement at {watched}, which was carried out before it arrived",
                 where=messages.where(int(np.argmax(early))),
                 hint="the connector's producer has written out of order: start over with an empty state directory and "
                 "empty sink tables",
             )
-        if there.any():
+        if known.any():
             del self.watched[part.name]
 
     def took(self, part: Pending, messages: Messages) -> None:

@@ -90,9 +90,9 @@ class Partitions:
         Raises PositionLost when the options say so, SourceError.
         """
         limits = self.ends or {}
-        behind = [name for name, position in at.partitions.items() if position > limits.get(name, position)]
-        ends = self._offsets(startup.ends_of, behind) if behind else {}
-        cut = [Pending(*topic_partition(name), at.partitions[name]) for name in behind]
+        unfinished = [name for name, position in at.partitions.items() if position > limits.get(name, position)]
+        ends = self._offsets(startup.ends_of, unfinished) if unfinished else {}
+        cut = [Pending(*topic_partition(name), at.partitions[name]) for name in unfinished]
         found = {part.name: _cut(ends[part.name], part) for part in cut if part.position > ends[part.name]}
         if found and self._options.on_lost == "fail":
             part = next(part for part in cut if part.name in found)
@@ -150,8 +150,8 @@ class Partitions:
         self._all_ids = {**self._ids.fetch(missing), **at.ids}
         return self._all_ids
 
-    def _add(self, places: Mapping[str, int]) -> None:
-        for name, at in places.items():
+    def _add(self, positions: Mapping[str, int]) -> None:
+        for name, at in positions.items():
             topic, number = topic_partition(name)
             self.parts[topic, number] = Pending(topic, number, at)
         self.assign()
@@ -257,17 +257,17 @@ class Partitions:
         if reader is not None:
             reader.release_memory()
 
-    def lag(self, taken: int) -> int:
-        """The approximate bytes that no batch has: messages times their average size. `taken` messages count too."""
+    def lag(self, planned: int) -> int:
+        """The approximate bytes that no batch has: messages times their average size. `planned` messages count too."""
         if self._reader is None:
             return 0
-        ahead = taken
+        read_ahead = planned
         for part in list(self.parts.values()):
-            ahead += len(part)
+            read_ahead += len(part)
             marks = self._reader.marks(part.topic, part.partition)
             if marks is not None and marks[1] > part.position:
-                ahead += marks[1] - part.position
-        return ahead * self._bytes // self._messages
+                read_ahead += marks[1] - part.position
+        return read_ahead * self._bytes // self._messages
 
     def close(self) -> None:
         """Close the connections."""

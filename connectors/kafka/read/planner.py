@@ -188,9 +188,9 @@ class TopicPlanner:
             return self._plan_batch(start, limits, wait_s)
         self.full = limits is not None and (batch.rows >= limits.max_rows or batch.bytes >= limits.max_bytes)
         ends = {**found.at.partitions, **batch.ends}
-        places = dict(self._order.reached), dict(self._order.watched)
+        log_positions = dict(self._order.reached), dict(self._order.watched)
         self._unsigned.look(batch.known)
-        self._at = self._base = KafkaOffset(batch.known.count, ends, *places, ids, found.new)
+        self._at = self._base = KafkaOffset(batch.known.count, ends, *log_positions, ids, found.new)
         return self._at
 
     def _find_partitions(self, start: KafkaOffset) -> FoundPartitions:
@@ -231,14 +231,14 @@ class TopicPlanner:
     def _gather(self, batch: _Batch, limits: Limits | None, wait_s: float) -> None:
         """Read and plan until the limits are reached, or there is nothing more."""
         rows = limits.max_rows if limits is not None else 1 << 62
-        room = limits.max_bytes if limits is not None else 1 << 62
+        free_bytes = limits.max_bytes if limits is not None else 1 << 62
         # Waiting statements must not take the room of the rows for which they wait.
-        there = [part for part in self._parts.values() if not self._order.leads(part)]
-        size = sum(part.bytes for part in there) + batch.bytes
-        read = batch.rows + sum(map(len, there))
+        partitions = [part for part in self._parts.values() if not self._order.leads(part)]
+        size = sum(part.bytes for part in partitions) + batch.bytes
+        read = batch.rows + sum(map(len, partitions))
         bounded = self._partitions.ends is not None
         began, wait = time.monotonic(), 0.0 if read else wait_s
-        while read < rows and size < room and not self._has_enough(read):
+        while read < rows and size < free_bytes and not self._has_enough(read):
             if batch.waits and size >= _LOOK_BYTES:
                 break
             found, came = self._partitions.fetch(min(_AT_ONCE, rows - read), wait)
@@ -282,9 +282,9 @@ class TopicPlanner:
 
     def _fit(self, part: Pending, messages: Messages, known: HistoryState) -> _Fit:
         limit = self._order.limit(part, messages, known)
-        behind = limit < len(messages)
+        limited = limit < len(messages)
         if not limit:
-            return _Fit(0, [], behind)
+            return _Fit(0, [], limited)
         messages = messages.part(0, limit)
         found = self._formats.of(part.topic, messages)
         reading = found.read(messages, known.table_of(part.topic))
@@ -298,7 +298,7 @@ class TopicPlanner:
         # Whether a statement can be carried out is only known once everything before it fits.
         self._note_left_out(part, statements.left_out(messages, reading, around, count))
         if count:
-            return _Fit(count, [], behind and count == limit)
+            return _Fit(count, [], limited and count == limit)
         if first is None:
             return _Fit(0, due[1] if due else [])
         return _Fit(0, [self._needed_entry(first, reading, messages, known, part.topic)])

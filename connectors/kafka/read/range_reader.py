@@ -65,8 +65,8 @@ class RangeReader:
         reader = self._reader = self._reader or records.fetcher(self._cluster, self._pipeline)
         pending = {(part.topic, part.partition): part}
         records.assign(reader, [part])
-        place = f"{part.topic}-{part.partition}"
-        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {place}")
+        partition = f"{part.topic}-{part.partition}"
+        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {partition}")
         while part.position < last:
             before = part.position
             found = reader.fetch(_AT_ONCE, _WAIT_S)
@@ -78,12 +78,12 @@ class RangeReader:
             if part.position == before:
                 self._check_end(part, last)
                 if not backoff.pause("no answer"):
-                    away = SourceUnavailable("no answer while reading", where=place)
+                    away = SourceUnavailable("no answer while reading", where=partition)
                     raise part.failed.error if part.failed is not None else away
                 if part.failed is not None:
                     records.assign(reader, [part])
                 continue
-            backoff = Backoff(self._policy, f"{self._cluster.where}: reading {place}")
+            backoff = Backoff(self._policy, f"{self._cluster.where}: reading {partition}")
             if len(part) >= _AT_ONCE or part.bytes >= _MOST_BYTES:
                 yield from self._read_up_to(part, last)
         yield from self._read_up_to(part, last)

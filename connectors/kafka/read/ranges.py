@@ -30,15 +30,15 @@ def split_up(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
     parts = min(parallelism, max(1, total // _FEWEST)) if total else 0
     size = -(-total // parts) if parts else 0
     found: list[list[Range]] = []
-    room = 0
+    size_left = 0
     for number, topic, partition, first, last in ranges:
         while first < last:
-            if room == 0:
+            if size_left == 0:
                 found.append([])
-                room = size
-            end = min(last, first + room)
+                size_left = size
+            end = min(last, first + size_left)
             found[-1].append([number, topic, partition, first, end])
-            room -= end - first
+            size_left -= end - first
             first = end
     return found
 

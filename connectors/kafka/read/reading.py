@@ -38,40 +38,40 @@ class TopicReader:
 
     def blocks(self, ranges: Sequence[Range], ids: Mapping[str, str]) -> Iterator[ChangeBlock]:
         """The changes in the ranges, in order. `ids` identify the topics' logs. Raises SourceError."""
-        gone = self._recreated_topics(ranges, ids)
+        recreated = self._recreated_topics(ranges, ids)
         try:
             for number, topic, partition, first, last in ranges:
-                if topic in gone:
+                if topic in recreated:
                     continue
                 part = Pending(topic, partition, first, was_read=True)
                 for messages in self._messages(part, last):
                     yield from in_phase("decode", self._decoder.blocks(messages, number))
         except PositionLost:
-            self._check_same(ids, gone)
+            self._check_same(ids, recreated)
             raise
         finally:
             self._ranges.close()
             self._decoder.finish()
-        self._check_same(ids, gone)
+        self._check_same(ids, recreated)
 
-    def _check_same(self, ids: Mapping[str, str], gone: Collection[str]) -> None:
+    def _check_same(self, ids: Mapping[str, str], topics: Collection[str]) -> None:
         """Raise SourceUnavailable for a topic that was recreated since the begin.
 
         The next try omits the topic, or ends the run, as the options say.
         """
-        recreated = self._topics.changed_topics({topic: id_ for topic, id_ in ids.items() if topic not in gone})
+        recreated = self._topics.changed_topics({topic: id_ for topic, id_ in ids.items() if topic not in topics})
         if recreated:
             raise SourceUnavailable("the topic was recreated while it was read", where=f"topic {min(recreated)}")
 
     def _recreated_topics(self, ranges: Sequence[Range], ids: Mapping[str, str]) -> Collection[str]:
         """The topics recreated since their messages were planned. Raises PositionLost if the options say so."""
-        gone = self._topics.changed_topics(ids)
-        if gone and self._options.on_lost == "fail":
-            raise lost(gone)
+        recreated = self._topics.changed_topics(ids)
+        if recreated and self._options.on_lost == "fail":
+            raise lost(recreated)
         for _, topic, _, first, last in ranges:
-            if topic in gone:
+            if topic in recreated:
                 self._count(f"messages-lost {topic}", last - first)
-        return gone.keys()
+        return recreated.keys()
 
     def _without_counted(self, part: Pending, messages: Messages, last: Messages | None) -> Messages:
         """The messages without a tombstone at the begin, if its delete is the message before (`last`, or in the topic).
@@ -92,7 +92,7 @@ class TopicReader:
         """The messages of a partition from its position to before offset `last`."""
         before: Messages | None = None
         for messages in self._ranges.read(part, last):
-            left = self._without_counted(part, messages, before)
+            uncounted = self._without_counted(part, messages, before)
             before = messages.part(len(messages) - 1)
-            if len(left):
-                yield left
+            if len(uncounted):
+                yield uncounted

@@ -33,9 +33,9 @@ class OffsetLost(PositionLost):
         self.name = name
 
 
-def lost_offset(what: str, part: Pending) -> OffsetLost:
-    """The error about a partition whose next offset does not exist; `what` describes that."""
-    return OffsetLost(what, where=f"{part.topic}-{part.partition}", hint=_LOST_HINT, name=part.name)
+def lost_offset(reason: str, part: Pending) -> OffsetLost:
+    """The error about a partition whose next offset does not exist; `reason` describes that."""
+    return OffsetLost(reason, where=f"{part.topic}-{part.partition}", hint=_LOST_HINT, name=part.name)
 
 
 def asker(cluster: KafkaCluster, pipeline: str) -> Consumer:
@@ -49,15 +49,15 @@ def fetcher(cluster: KafkaCluster, pipeline: str) -> Fetcher:
 
 
 def _settings(cluster: KafkaCluster, pipeline: str) -> dict[str, Any]:
-    own = {
+    fixed = {
         "group_id": f"cdc-{pipeline}", "enable_auto_commit": False, "enable_auto_offset_store": False,
         "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
         "fetch_wait_max_ms": 100, "fetch_error_backoff_ms": 50, "fetch_queue_backoff_ms": _FULL_MS,
         "queued_max_messages_kbytes": 4 << 10, "fetch_max_bytes": 1_000_000, "fetch_message_max_bytes": 256 << 10,
         "message_max_bytes": _LEAST_BYTES,  # a setting of producers, but `fetch.max.bytes` must not be less
     }  # fmt: skip
-    given = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}
-    return {"isolation_level": "read_committed", **own, **given}
+    configured = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}
+    return {"isolation_level": "read_committed", **fixed, **configured}
 
 
 _OURS = frozenset({
@@ -141,9 +141,9 @@ class Pending:
 
     def drop(self, count: int) -> int:
         """Remove the first `count` messages, because they are planned; return their bytes."""
-        left = self.messages().part(count)
-        self.parts = [left] if len(left) else []
-        before, self.bytes = self.bytes, left.size
+        remaining = self.messages().part(count)
+        self.parts = [remaining] if len(remaining) else []
+        before, self.bytes = self.bytes, remaining.size
         return before - self.bytes
 
     def forget(self) -> None:
@@ -155,9 +155,9 @@ class Pending:
         """Drop the messages from an offset on."""
         while self.parts and self.parts[-1].place(-1) >= end:
             last = self.parts.pop()
-            left = last.part(0, int(np.searchsorted(last.offsets, end)))
-            self.bytes -= last.size - left.size
-            self.parts += [left] if len(left) else []
+            remaining = last.part(0, int(np.searchsorted(last.offsets, end)))
+            self.bytes -= last.size - remaining.size
+            self.parts += [remaining] if len(remaining) else []
             self.position = end
 
 

@@ -38,12 +38,12 @@ def find_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSo
 
 def first_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
     """The partitions of a new pipeline. Raises SourceError, also for a `topic-pattern` that matches nothing."""
-    there = _await_partitions(cluster, policy)
-    found = _partitions(there, options)
+    counts = _await_partitions(cluster, policy)
+    found = _partitions(counts, options)
     if options.topic_pattern is not None and not found:
         raise SourceError(
             f"no topic matches `{options.topic_pattern}`, or this user may not see it (DESCRIBE); it may see: "
-            f"{_names(there)}",
+            f"{_names(counts)}",
             where="source.topic-pattern",
             hint=r"a usual regular expression of whole names, in which `.` is any character and shop\..* is all that "
             "begins with `shop.`; create the first topic, or grant READ and DESCRIBE on it",
@@ -52,27 +52,27 @@ def first_partitions(cluster: KafkaCluster, policy: RetryPolicy, options: KafkaS
 
 
 def _await_partitions(cluster: KafkaCluster, policy: RetryPolicy) -> Mapping[str, int]:
-    there = cluster.partitions(policy)
+    counts = cluster.partitions(policy)
     starting = Backoff(replace(policy, timeout_s=min(policy.timeout_s, _STARTING_S)), cluster.where)
-    while not there and starting.pause("there are no topics"):
-        there = cluster.partitions(policy)
-    return there
+    while not counts and starting.pause("there are no topics"):
+        counts = cluster.partitions(policy)
+    return counts
 
 
-def _names(there: Iterable[str]) -> str:
-    return ", ".join(sorted(name for name in there if not name.startswith("__"))[:10]) or "none"
+def _names(topics: Iterable[str]) -> str:
+    return ", ".join(sorted(name for name in topics if not name.startswith("__"))[:10]) or "none"
 
 
-def _partitions(there: Mapping[str, int], options: KafkaSourceOptions) -> list[str]:
-    missing = [topic for topic in options.topic_list if topic not in there]
+def _partitions(counts: Mapping[str, int], options: KafkaSourceOptions) -> list[str]:
+    missing = [topic for topic in options.topic_list if topic not in counts]
     if missing:
         raise SourceError(
-            f"there is no such topic, or this user may not see it (DESCRIBE); it may see: {_names(there)}",
+            f"there is no such topic, or this user may not see it (DESCRIBE); it may see: {_names(counts)}",
             where=f"topic {missing[0]}",
             hint="create the topic, see how source.topics is spelled, or grant READ and DESCRIBE on it",
         )
-    found = sorted(topic for topic in there if options.reads(topic))
-    return [partition_name(topic, number) for topic in found for number in range(there[topic])]
+    found = sorted(topic for topic in counts if options.reads(topic))
+    return [partition_name(topic, number) for topic in found for number in range(counts[topic])]
 
 
 def ends_of(cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
@@ -126,15 +126,15 @@ def _at_time(
 
 
 def _specific(options: KafkaSourceOptions, names: list[str]) -> Mapping[str, int]:
-    given = {partition_name(*where): at for where, at in options.specific_offsets().items()}
-    unknown = sorted(given.keys() - set(names))
+    offsets = {partition_name(*where): at for where, at in options.specific_offsets().items()}
+    unknown = sorted(offsets.keys() - set(names))
     if unknown:
         raise SourceError(
             "there is no such partition among those that are read",
             where=unknown[0],
             hint="correct scan.startup.specific-offsets",
         )
-    return given
+    return offsets
 
 
 def _committed(cluster: KafkaCluster, policy: RetryPolicy, consumer: Consumer, names: list[str]) -> dict[str, int]:

@@ -49,15 +49,15 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
     Without entries, it has to wait for rows of other partitions.
     """
     for statement in reading.statements:
-        place = place_of(messages, statement)
-        if place in around.known.carried or not statement.changes or not concerns(statement, around.tables):
+        position = place_of(messages, statement)
+        if position in around.known.carried or not statement.changes or not concerns(statement, around.tables):
             continue
-        if statement.place is not None and around.order.waits_for_rows(statement, place, around.known, around.parts):
+        if statement.place is not None and around.order.waits_for_rows(statement, position, around.known, around.parts):
             return statement.message, []
         early = _early(messages, statement, around)
         if early is not None:
             return statement.message, [early]
-        steps = (statement_entries(change, around.known, *place) for change in statement.changes)
+        steps = (statement_entries(change, around.known, *position) for change in statement.changes)
         entries = [entry for step in steps for entry in step]
         if entries and not _refusal_reason(messages, statement, around):
             return statement.message, entries
@@ -67,15 +67,15 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
 def left_out(messages: Messages, reading: Reading, around: Around, count: int) -> Iterator[tuple[int, str]]:
     """Report which of the first `count` messages should change the sink but do not: their offsets, and sentences."""
     for statement in reading.statements:
-        place = place_of(messages, statement)
+        position = place_of(messages, statement)
         if statement.message >= count or not concerns(statement, around.tables):
             continue
         if not statement.changes and not _LEAVES_BEHIND.match(statement.sql):
             continue
-        why = "" if place in around.known.carried else _refusal_reason(messages, statement, around)
+        why = "" if position in around.known.carried else _refusal_reason(messages, statement, around)
         text = f"the sink is not changed by this statement ({why})" if why else _unsure(statement, around.known)
         if text:
-            yield place[1], f"{messages.where(statement.message)}: {text}: {statement.sql[:120]}"
+            yield position[1], f"{messages.where(statement.message)}: {text}: {statement.sql[:120]}"
 
 
 def up_to_statement(group: TableGroup, reading: Reading) -> TableGroup:
@@ -113,10 +113,10 @@ def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry |
 
 def _unsure(statement: DdlMessage, known: HistoryState) -> str:
     """The warning about values of existing rows that cannot be told."""
-    there = [known.schemas[table] for table in tables_of(statement.changes) if table in known.schemas]
+    schemas = [known.schemas[table] for table in tables_of(statement.changes) if table in known.schemas]
     match statement.changes:
-        case (AlteredColumns() as change, *_) if there:
-            return "; ".join(_unsure_values(change, there[-1].primary_key))
+        case (AlteredColumns() as change, *_) if schemas:
+            return "; ".join(_unsure_values(change, schemas[-1].primary_key))
     return ""
 
 
@@ -196,14 +196,14 @@ def _refused_columns(change: AlteredColumns, known: HistoryState) -> str:
     """Why columns of a known table cannot be dropped, renamed and added; empty when they can."""
     names = known.columns(change.table)
     moves, fills = change.renames(names), change.fills(names)
-    gone = (*change.dropped, *(old for old, _ in change.renamed))
-    if gone and not moves and not fills:
-        return f"the table has no column {gone[0]} here"
+    removed = (*change.dropped, *(old for old, _ in change.renamed))
+    if removed and not moves and not fills:
+        return f"the table has no column {removed[0]} here"
     if any(moves.get(name, name) is None for name in known.schemas[change.table].primary_key):
         return "the column is part of the key"
     stay = {name.casefold() for name in names if name not in moves}
-    taken = [new for new in moves.values() if new is not None and new.casefold() in stay]
-    if taken:
-        return f"there is a column {taken[0]} already"
-    there = [item.name for item in fills if item.name.casefold() in stay]
-    return f"there is a column {there[0]} already, whose rows may hold other values" if there else ""
+    conflicting = [new for new in moves.values() if new is not None and new.casefold() in stay]
+    if conflicting:
+        return f"there is a column {conflicting[0]} already"
+    existing = [item.name for item in fills if item.name.casefold() in stay]
+    return f"there is a column {existing[0]} already, whose rows may hold other values" if existing else ""

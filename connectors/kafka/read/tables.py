@@ -163,17 +163,17 @@ def merge_fields(
         return _new(table, fields, key or ())
     check_key(table, schema, key)
     columns = list(schema.columns)
-    place = 0
+    index = 0
     for item in fields:
         found = next((number for number, column in enumerate(columns) if column.name == item.name), None)
         if found is None:
-            columns.insert(place, Column(item.name, item.column_type, comment=item.comment))
+            columns.insert(index, Column(item.name, item.column_type, comment=item.comment))
         else:
             column = columns[found]
             wider = widened(column.type, item.column_type) if item.typed else column.type
             columns[found] = Column(column.name, wider, column.nullable, column.default, column.comment)
-            place = found
-        place += 1
+            index = found
+        index += 1
     return TableSchema(tuple(columns), schema.primary_key, schema.comment)
 
 
@@ -203,5 +203,5 @@ def _new(table: TableId, fields: tuple[Field, ...], key: tuple[str, ...]) -> Tab
 
 def key_of(group: TableGroup, declared: DeclaredKey) -> tuple[str, ...] | None:
     """The key columns of a group: the declared ones, or else those of its messages; None when there are neither."""
-    own = declared(group.table)
-    return group.key if own is None else own
+    key = declared(group.table)
+    return group.key if key is None else key

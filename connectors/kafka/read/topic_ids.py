@@ -51,9 +51,9 @@ class TopicIds:
 
 def lost(changed: Mapping[str, str]) -> PositionLost:
     """The error about topics whose log no longer exists."""
-    topic, what = min(changed.items())
+    topic, reason = min(changed.items())
     return PositionLost(
-        f"the topic {what}, and its messages may not all have been read",
+        f"the topic {reason}, and its messages may not all have been read",
         where=f"topic {topic}",
         hint="start over with an empty state directory and empty sink tables, or set scan.on-lost: earliest to go on "
         "with what there is, the new topic from its beginning",

@@ -20,8 +20,8 @@ class UnsignedColumns:
         wanted: whether a table is taken.
     """
 
-    def __init__(self, notices: list[str], wanted: Callable[[TableId], bool]) -> None:
-        self._notices, self._wanted = notices, wanted
+    def __init__(self, notices: list[str], captures: Callable[[TableId], bool]) -> None:
+        self._notices, self._wanted = notices, captures
         self._waiting: dict[TableId, set[str]] = {}
         self._noticed: set[tuple[TableId, str]] = set()
 

@@ -44,5 +44,5 @@ def warm_kernels() -> int:
 
 def warm_avro() -> int:
     """Read one message; return the number of unreadable ones, which is 0. Executor; repeating it costs nothing."""
-    made = program('{"type": "record", "name": "warm", "fields": [{"name": "a", "type": ["null", "int"]}]}')
-    return len(WrittenTexts(8, 1).add(made, Texts.of([b"\0\0\0\0\1\2\2"]), np.arange(1)))
+    schema = program('{"type": "record", "name": "warm", "fields": [{"name": "a", "type": ["null", "int"]}]}')
+    return len(WrittenTexts(8, 1).add(schema, Texts.of([b"\0\0\0\0\1\2\2"]), np.arange(1)))

@@ -37,17 +37,17 @@ def merge_manifests(catalog: Catalog, table: LakeTable, user: str, *, least: int
 
     newest = table.library.snapshot_manager().get_latest_snapshot()
     lists, files = ManifestListManager(table.library), ManifestFileManager(table.library)
-    there = lists.read_all(newest)
-    small = [item for item in there if item.file_size < _SMALL_BYTES]
+    manifests = lists.read_all(newest)
+    small = [item for item in manifests if item.file_size < _SMALL_BYTES]
     if len(small) < least:
         return False
     entries = FileEntry.merge_entries(
         entry for item in small for entry in files.read(item.file_name, drop_stats=False, file_size=item.file_size)
     )
     name = uuid4()
-    made = files.rolling_write(entries, table.library.options.manifest_target_size(), f"manifest-{name}")
+    merged = files.rolling_write(entries, table.library.options.manifest_target_size(), f"manifest-{name}")
     base, delta = f"manifest-list-{name}-0", f"manifest-list-{name}-1"
-    base_size = lists.write(base, [*(item for item in there if item not in small), *made])
+    base_size = lists.write(base, [*(item for item in manifests if item not in small), *merged])
     snapshot = replace(
         newest, id=newest.id + 1, schema_id=table.library.table_schema.id, base_manifest_list=base,
         base_manifest_list_size=base_size, delta_manifest_list=delta, delta_manifest_list_size=lists.write(delta, []),
@@ -83,8 +83,8 @@ def expire_snapshots(table: LakeTable, batches_of: str, *, now: float | None = N
 def _is_pinned(table: LakeTable) -> bool:
     files, root = table.library.file_io, table.library.table_path
     for folder in ("tag", "branch", "consumer"):
-        place = f"{root}/{folder}"
-        if files.exists(place) and list(files.list_status(place)):
+        path = f"{root}/{folder}"
+        if files.exists(path) and list(files.list_status(path)):
             log.debug("%s: nothing expires, it has a %s", table.id, folder)
             return True
     return False
@@ -122,10 +122,10 @@ def _end(table: LakeTable, manager: Any, first: int, newest: int, batches_of: st
     for number in range(first, min(newest - least + 1, first + _AT_ONCE)):
         snapshot = manager.get_snapshot_by_id(number)
         young = snapshot is not None and snapshot.time_millis / 1000 > oldest
-        kept = snapshot is not None and (
+        retained = snapshot is not None and (
             snapshot.changelog_manifest_list or _is_last(manager, snapshot, newest, batches_of)
         )
-        if kept or (young and newest - number < most):
+        if retained or (young and newest - number < most):
             return number
     return max(first, min(newest - least + 1, first + _AT_ONCE))
 
@@ -147,7 +147,7 @@ def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
     stays = manager.get_snapshot_by_id(end)
     if stays is None:
         return
-    kept = _names(lists, stays)
+    retained = _names(lists, stays)
     live = {entry.file.file_name for entry in files.read_entries_parallel(lists.read_all(stays))}
     for number in range(first + 1, end + 1):
         snapshot = manager.get_snapshot_by_id(number)
@@ -159,7 +159,7 @@ def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
     for number in range(first, end):
         snapshot = manager.get_snapshot_by_id(number)
         if snapshot is not None:
-            for name in _names(lists, snapshot) - kept:
+            for name in _names(lists, snapshot) - retained:
                 io.delete_quietly(f"{root}/{name}")
             io.delete_quietly(manager.get_snapshot_path(number))
     io.write_file(f"{manager.snapshot_dir}/{_EARLIEST}", str(end), True)

@@ -37,20 +37,20 @@ def merge_files(
         last: whether the bucket has no older files, so that deletes can be left out.
     """
     library = table.library.copy({"data-file.prefix": prefix})
-    whole = pa.concat_tables([_read(table, entry, file) for file in files])
+    rows = pa.concat_tables([_read(table, entry, file) for file in files])
     if table.key:
-        whole = _newest(whole, [f"_KEY_{name}" for name in table.library.trimmed_primary_keys])
+        rows = _newest(rows, [f"_KEY_{name}" for name in table.library.trimmed_primary_keys])
         if last:
-            whole = whole.filter(pc.not_equal(whole.column(KIND), DELETE))
-    pieces: Iterator[pa.Table] = (whole.slice(at, _ROWS) for at in range(0, whole.num_rows, _ROWS))
-    made = written_files(library, tuple(entry.partition.values), entry.bucket, pieces)
-    return [replace(file, level=level if table.key else 0, file_source=1) for file in made]
+            rows = rows.filter(pc.not_equal(rows.column(KIND), DELETE))
+    pieces: Iterator[pa.Table] = (rows.slice(at, _ROWS) for at in range(0, rows.num_rows, _ROWS))
+    merged = written_files(library, tuple(entry.partition.values), entry.bucket, pieces)
+    return [replace(file, level=level if table.key else 0, file_source=1) for file in merged]
 
 
 def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The last row of each key, sorted by key."""
     order = [ordered(rows.column(name).combine_chunks()) for name in keys]
-    names = [str(place) for place in range(len(keys))]
+    names = [str(index) for index in range(len(keys))]
     numbered = pa.table([*order, rows.column(SEQUENCE), pa.array(np.arange(rows.num_rows))], [*names, "s", "n"])
     indices = pc.sort_indices(numbered, [(name, "ascending") for name in (*names, "s", "n")])
     rows = rows.take(indices)
@@ -70,12 +70,12 @@ def _read(table: LakeTable, entry: Any, file: Any) -> pa.Table:
     partition = tuple(entry.partition.values)
     path = file.external_path or canonical_data_file_path(table.library, partition, entry.bucket, file.file_name)
     with table.library.file_io.new_input_stream(path) as stream:
-        there = pq.read_table(stream)
-    there = pa.Table.from_batches([plain(batch) for batch in there.to_batches()] or [plain(_empty(there))])
+        rows = pq.read_table(stream)
+    rows = pa.Table.from_batches([plain(batch) for batch in rows.to_batches()] or [plain(_empty(rows))])
     old = {field.id: field.name for field in table.library.schema_manager.get_schema(file.schema_id).fields}
     arrays, fields = [], []
     for name, source, kind in _columns_to_read(table, old):
-        values = pa.nulls(there.num_rows, kind) if source is None else there.column(source)
+        values = pa.nulls(rows.num_rows, kind) if source is None else rows.column(source)
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         arrays.append(pa.chunked_array([converted(chunk, kind) for chunk in chunks], kind))
         fields.append(pa.field(name, kind, not name.startswith("_") and name not in table.key))

@@ -35,8 +35,8 @@ def committer(catalog: Catalog, table: LakeTable, user: str) -> Any:
 
 def publish(catalog: Catalog, table: LakeTable, base: Any, snapshot: Any) -> bool:
     """Publish a snapshot after `base`; False when another one exists already."""
-    with _publisher(catalog, table) as made:
-        return bool(made.commit(base.uuid, snapshot, []))
+    with _publisher(catalog, table) as publisher:
+        return bool(publisher.commit(base.uuid, snapshot, []))
 
 
 def _publisher(catalog: Catalog, table: LakeTable) -> Any:
@@ -65,14 +65,14 @@ def create(catalog: Catalog, path: str, content: bytes) -> bool:
     parts = urlsplit(path)
     if parts.scheme in ("s3", "s3a"):
         return _put_if_absent(catalog, parts.netloc, parts.path.lstrip("/"), content)
-    place = path.removeprefix("file://")
-    part = f"{place}.{uuid4().hex}.tmp"
+    local_path = path.removeprefix("file://")
+    part = f"{local_path}.{uuid4().hex}.tmp"
     try:
         with open(part, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.link(part, place)
+        os.link(part, local_path)
     except FileExistsError:
         return False
     finally:
@@ -86,11 +86,11 @@ def _put_if_absent(catalog: Catalog, bucket: str, key: str, content: bytes) -> b
     from obstore.exceptions import AlreadyExistsError, PreconditionError
     from obstore.store import S3Store
 
-    given = catalog.options
+    options = catalog.options
     names = {"s3.endpoint": "endpoint", "s3.access-key": "access_key_id", "s3.secret-key": "secret_access_key",
              "s3.region": "region", "s3.session.token": "session_token"}  # fmt: skip
-    config: Any = {ours: given[name] for name, ours in names.items() if name in given}
-    config["virtual_hosted_style_request"] = not path_style(given)
+    config: Any = {option: options[name] for name, option in names.items() if name in options}
+    config["virtual_hosted_style_request"] = not path_style(options)
     plain = config.get("endpoint", "").startswith("http://")
     limits: Any = {"max_retries": 3, "retry_timeout": _LONGEST}
     store = S3Store(bucket, config=config, client_options={"allow_http": plain}, retry_config=limits)

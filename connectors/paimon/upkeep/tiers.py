@@ -39,17 +39,17 @@ def choose_files(files: Sequence[Any], least: int, *, whole: bool = False) -> Fi
     runs = {level: [file for file in files if file.level == level] for level in {file.level for file in files} - {0}}
     if len(new) < least or (len(new) <= 1 and not runs and not whole):
         return None
-    taken, size = list(new), sum(file.file_size for file in new)
+    chosen, size = list(new), sum(file.file_size for file in new)
     for level in sorted(runs):
         run = sum(file.file_size for file in runs[level])
         forced = level == 1  # otherwise there would be no level for the result
         if not forced and (size + run > MOST_BYTES or (run > RATIO * size and not whole)):
             break
-        taken, size = [*runs.pop(level), *taken], size + run
-    if size > MOST_BYTES or not taken or max(runs, default=LEVELS) > LEVELS:
+        chosen, size = [*runs.pop(level), *chosen], size + run
+    if size > MOST_BYTES or not chosen or max(runs, default=LEVELS) > LEVELS:
         return None
     level = min(runs, default=LEVELS + 1) - 1
-    return FileMerge(tuple(taken), level, last=not runs)
+    return FileMerge(tuple(chosen), level, last=not runs)
 
 
 def small_files(files: Sequence[Any], least: int, target_bytes: int) -> tuple[Any, ...]:

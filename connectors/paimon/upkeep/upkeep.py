@@ -50,10 +50,10 @@ class Upkeep:
                 if number or _has_snapshot(table)
                 else False
             )
-            gone = expire_snapshots(table, self.user)
-        if not (number or fewer or gone):
+            expired = expire_snapshots(table, self.user)
+        if not (number or fewer or expired):
             return ""
-        return f"{number} files merged, {'manifests merged, ' if fewer else ''}{gone} snapshots expired"
+        return f"{number} files merged, {'manifests merged, ' if fewer else ''}{expired} snapshots expired"
 
 
 def _has_snapshot(table: LakeTable) -> bool:
@@ -90,6 +90,6 @@ def _merge(table: LakeTable, files: Sequence[Any], least: int, *, whole: bool) -
 def _changes(table: LakeTable, entries: Sequence[Any], merge: FileMerge, prefix: str) -> list[Any]:
     """The manifest entries that remove the merged files and add the new ones."""
     old = {file.file_name for file in merge.files}
-    gone = [replace(entry, kind=1) for entry in entries if entry.file.file_name in old]
-    made = merge_files(table, gone[0], merge.files, prefix, level=merge.level, last=merge.last)
-    return [*gone, *(replace(gone[0], kind=0, file=file) for file in made)]
+    replaced = [replace(entry, kind=1) for entry in entries if entry.file.file_name in old]
+    merged = merge_files(table, replaced[0], merge.files, prefix, level=merge.level, last=merge.last)
+    return [*replaced, *(replace(replaced[0], kind=0, file=file) for file in merged)]
