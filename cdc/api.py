@@ -193,7 +193,7 @@ class Run:
         self._control = control
         self._options = {"until_caught_up": until_caught_up, "master": master, "state_dir": state_dir}
         self._error: BaseException | None = None
-        self._turn = _Turn()
+        self._turn = _OnlyRun()
         self._thread = threading.Thread(target=self._work, name=f"cdc-run-{pipeline.name}", daemon=True)
 
     def __repr__(self) -> str:
@@ -263,7 +263,7 @@ class Run:
         return "ended" if self._error is None else "failed"
 
 
-class _Turn:
+class _OnlyRun:
     """Context manager for the only run of this process; raises EngineError while another one runs."""
 
     def __enter__(self) -> None:

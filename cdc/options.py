@@ -333,14 +333,14 @@ class SinkOptions(Options):
     """Options of every sink.
 
     Class attributes:
-        takes_table_options: its new tables support properties, from a rule's `table-options`.
-        takes_partition_keys: its new tables support partitions, from a rule's `partition-keys`.
+        accepts_table_options: its new tables support properties, from a rule's `table-options`.
+        accepts_partition_keys: its new tables support partitions, from a rule's `partition-keys`.
         instead_of_partitions: advice where they do not; appended to the warning about such a rule.
         drafted: values that `cdc init` writes, by option name; `{database}` is the source's.
     """
 
-    takes_table_options: ClassVar[bool] = False
-    takes_partition_keys: ClassVar[bool] = False
+    accepts_table_options: ClassVar[bool] = False
+    accepts_partition_keys: ClassVar[bool] = False
     instead_of_partitions: ClassVar[str] = "a table that you create yourself may have some, the sink fills it"
     drafted: ClassVar[dict[str, str]] = {}
 
@@ -372,10 +372,10 @@ class SinkOptions(Options):
         """Return the options for a pipeline's `local-time-zone`. Override where instants are written without a zone."""
         return self
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """Return where the data is: a file, or each server of a cluster. Empty where the options do not identify it.
 
-        A pipeline is not started if none of its places is one of its earlier runs' places.
+        A pipeline is not started if none of its locations is one of its earlier runs' locations.
         """
         return ()
 

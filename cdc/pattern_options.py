@@ -2,7 +2,7 @@
 
 tables: Tables                                                a list of patterns
 modes: Annotated[dict[str, Mode], BY_TABLE]                   one value per pattern
-mapping: Annotated[str, HoldsPatterns(texts, of="sink")]      any other form
+mapping: Annotated[str, PatternOption(texts, of="sink")]      any other form
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Side = Literal["source", "sink"]
 
 
 @dataclass(frozen=True, slots=True)
-class HoldsPatterns:
+class PatternOption:
     """Marks an `Annotated` option whose value has table patterns, which are checked with the file.
 
     Attributes:
@@ -49,13 +49,13 @@ def _itself(text: str) -> tuple[str]:
     return (text,)
 
 
-Tables = Annotated[str, HoldsPatterns(_itself)]
+Tables = Annotated[str, PatternOption(_itself)]
 """Table id patterns as in `cdc.pattern`."""
 
-ExcludedTables = Annotated[str, HoldsPatterns(_itself, excludes=True)]
+ExcludedTables = Annotated[str, PatternOption(_itself, excludes=True)]
 """Patterns of tables to exclude."""
 
-BY_TABLE = HoldsPatterns(iter)
+BY_TABLE = PatternOption(iter)
 """For `Annotated` with `dict[str, ...]`: the keys are table patterns."""
 
 
@@ -65,7 +65,7 @@ class OptionPatterns:
 
     key: str
     text: str
-    kind: HoldsPatterns
+    kind: PatternOption
 
 
 def patterns_of(block: BaseModel) -> Iterator[OptionPatterns]:
@@ -77,15 +77,15 @@ def patterns_of(block: BaseModel) -> Iterator[OptionPatterns]:
                 yield OptionPatterns(field.alias or name, text, kind)
 
 
-def _kinds(field: FieldInfo) -> Iterator[HoldsPatterns]:
-    yield from (each for each in field.metadata if isinstance(each, HoldsPatterns))
+def _kinds(field: FieldInfo) -> Iterator[PatternOption]:
+    yield from (each for each in field.metadata if isinstance(each, PatternOption))
     yield from _inner(field.annotation)
 
 
-def _inner(annotation: Any) -> Iterator[HoldsPatterns]:
+def _inner(annotation: Any) -> Iterator[PatternOption]:
     """Yield the markers inside a type such as `Tables | None`."""
     for each in get_args(annotation):
-        if isinstance(each, HoldsPatterns):
+        if isinstance(each, PatternOption):
             yield each
         else:
             yield from _inner(each)

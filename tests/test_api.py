@@ -98,7 +98,7 @@ def test_what_a_run_fails_with_is_raised_to_everybody_who_waits(tmp_path: Path) 
 
 def test_a_second_run_in_the_process_is_refused_and_one_after_it_is_not(tmp_path: Path) -> None:
     pipeline = cdc.load("gone.yaml", text=yaml.safe_dump(REFUSING))
-    with cdc.api._Turn(), pytest.raises(cdc.CdcError, match="this process already runs a pipeline"):
+    with cdc.api._OnlyRun(), pytest.raises(cdc.CdcError, match="this process already runs a pipeline"):
         cdc.run(pipeline, state_dir=tmp_path / "state")
     for _ in range(2):
         with pytest.raises(SourceUnavailable):

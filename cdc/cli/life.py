@@ -117,13 +117,13 @@ def stop(
 
     targets = find(name_or_file, state_root, state_dir, sink)
     running = [target for target in targets if (seen := read_status(target.root)) is not None and seen.alive]
-    waits = [(target, _ask_to_stop(target, drain=drain)) for target in running or targets]
+    waits = [(target, _request_stop(target, drain=drain)) for target in running or targets]
     for target, ended in waits:
         _wait(ended, target)
         print(printed(f"{target.name}: stopped"))
 
 
-def _ask_to_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
+def _request_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
     """Request a run to stop; return a function that tells whether it has ended."""
     from cdc.job.seen import check_local
     from cdc.state.directory import StateDir

@@ -32,7 +32,7 @@ class RunControl:
         guest: whether the process belongs to another program, such as a notebook. The run then changes nothing in it
             that outlives the run, and does not touch a Spark session that is not its own.
         reads: called once the run is set up and reads, or waits for something to read.
-        words: adapts the text of an error for the user of this interface, before it is reported.
+        reword: adapts the text of an error for the user of this interface, before it is reported.
     """
 
     stop: threading.Event = field(default_factory=threading.Event)
@@ -44,7 +44,7 @@ class RunControl:
     shared: SharedSpark | None = None
     siblings: Siblings | None = None
     reads: Callable[[], None] = lambda: None
-    words: Callable[[CdcError], CdcError] = lambda error: error
+    reword: Callable[[CdcError], CdcError] = lambda error: error
 
 
 def siblings_of(spec: PipelineSpec, specs: Sequence[PipelineSpec], folder: Path) -> Siblings | None:

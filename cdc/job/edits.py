@@ -58,14 +58,14 @@ class Edits:
         last = sink.last_committed_batch() if committed >= 0 else None
         if moved and (last is None or last < 0):
             assert before is not None
-            raise self._refusal("sink", ", ".join(before.at), ", ".join(self._now.at))
+            raise self._refusal("sink", ", ".join(before.locations), ", ".join(self._now.locations))
         self._check_options(before, sink)
         known = max(committed, self._log.last())
         if last is not None and last > known:
             raise SinkError(
                 f"has the batches of this pipeline up to {last}, its state only those up to {known}: the state "
                 "directory was replaced by an older copy or a savepoint",
-                where=", ".join(self._now.at),
+                where=", ".join(self._now.locations),
                 hint="restore the sink's data of the same time, too; or start over with another --state-dir",
             )
         if last is not None and last < committed:
@@ -74,7 +74,7 @@ class Edits:
             )
             raise SinkError(
                 f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy",
-                where=", ".join(self._now.at),
+                where=", ".join(self._now.locations),
                 hint="restore the newer data; or remove it and start over with another --state-dir",
             )
 
@@ -130,7 +130,7 @@ class Edits:
             captured = filter(source.captures, known.source)
             filled = filled_tables(self._spec.file, captured, old, self._middle.routes, source)
             self._check_named(before, filled.keys() & known.sink.keys())
-            where = ", ".join(self._now.at) or self._now.sink
+            where = ", ".join(self._now.locations) or self._now.sink
             SinkTables(source, sink, self._state, where, self._middle).restore(filled)
         if before != self._now:
             self._fingerprints.write(self._now)

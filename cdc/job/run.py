@@ -70,7 +70,7 @@ def run(
                 locked, output = LockedState(pipeline, state, lock), Output(log.reporter, log.json_log, recording)
                 PipelineRun(spec, middle, locked, mode, control, output).go()
             except CdcError as error:
-                control.words(error)
+                control.reword(error)
                 raise
     except OSError as error:
         if error.errno not in NO_ROOM:

@@ -23,7 +23,7 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.remote.compact import documents
-from cdc.state.savepoint import Savepoint, about, keep, start_from
+from cdc.state.savepoint import Savepoint, read_savepoint, start_from, write_savepoint
 
 FOLDER = "savepoints"
 """The folder of savepoints, next to the state directories."""
@@ -50,7 +50,7 @@ def create_savepoint(spec: PipelineSpec, root: Path) -> Path:
             name, folder = f"{root.name}-{when}", parent.parent / FOLDER
         target = folder / name
         savepoint = Savepoint(pipeline, spec.label, spec.source.type, spec.sink.type, log.committed(), now)
-        keep(state.root, target, savepoint)
+        write_savepoint(state.root, target, savepoint)
     return target
 
 
@@ -89,7 +89,7 @@ def _id(spec: PipelineSpec, state: StateDir) -> str:
 def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     """Create the state directory from a savepoint; return a message for the user. Raises StateError."""
     savepoint = of_this_machine(savepoint, "a savepoint", "copy it to this machine, and name the folder")
-    found, location = about(savepoint), parse_location(root)
+    found, location = read_savepoint(savepoint), parse_location(root)
     state = StateDir(root)
     sink = spec.sink.build(Context(found.pipeline, state.sink, state.stop_file))
     renamed = sink.last_committed_batch() is None

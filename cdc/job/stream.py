@@ -142,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             result = side.task(partition.batch, partition.split, attempt, repeated=repeated)
         except CdcError as error:
-            if side.alike is not None:
+            if side.packages is not None:
                 error.message += f" (on the machine {socket.gethostname()})"
             if not side.stop.exists():
                 raise CrossingError(error) from error
@@ -158,9 +158,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def _check_same_environment(self) -> None:
-        alike = self._plan.side.alike
-        if alike is not None:
-            check_same_environment(alike)
+        packages = self._plan.side.packages
+        if packages is not None:
+            check_same_environment(packages)
 
     @crossing
     def commit(self, end: Offset) -> None:

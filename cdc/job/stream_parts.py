@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskParts:
-    """The parts of a run that tasks need. `alike` are the packages that must be installed there; None for any."""
+    """The parts of a run that tasks need. `packages` are the packages that must be installed there; None for any."""
 
     task: PrepareTask
     stop: Flag
-    alike: Installed | None = None
+    packages: Installed | None = None
 
 
 @dataclass(frozen=True, slots=True)

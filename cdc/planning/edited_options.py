@@ -30,7 +30,7 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     """Return the fingerprint of a pipeline file: where rows are written, and the options that affect them."""
     sink = spec.sink
     locations, naming, fixed = (
-        (sink.places(), sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else ((), None, None)
+        (sink.locations(), sink.naming(), sink.fixed()) if isinstance(sink, SinkOptions) else ((), None, None)
     )
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
     return Fingerprint(sink.type, locations, naming, fixed, patterns, of_source(spec.source))

@@ -28,7 +28,7 @@ class TablePlan:
         rules: the transform rules of its rows, each once.
         filter: the rule's filter, as written; set if all rows have the same rule.
         computed: expressions of computed columns, by name, as written; set if all rows have the same rule.
-        gone: what happens to the rows of one of several source tables that is truncated or dropped.
+        removal: what happens to the rows of one of several source tables that is truncated or dropped.
         rows: what happens to existing rows of the sink table before its first snapshot; None without any.
     """
 
@@ -43,7 +43,7 @@ class TablePlan:
     rules: tuple[str, ...] = ()
     filter: str = ""
     computed: Mapping[str, str] = field(default_factory=dict)
-    gone: str = ""
+    removal: str = ""
     rows: ExistingRows | None = None
 
 
@@ -121,7 +121,7 @@ def plan_text(plan: Plan) -> str:
         lines += [f"    {_column(table, index)}" for index in range(len(table.schema.columns))]
         key = ", ".join(table.schema.primary_key)
         lines.append(f"    primary key ({key})" if key else f"    no primary key: {_KEYLESS[plan.keyless]}")
-        lines += [f"    {table.gone}"] if table.gone else []
+        lines += [f"    {table.removal}"] if table.removal else []
         lines += [f"  would run: {statement}" for statement in table.statements]
         lines += [f"  would stop: {table.refused}"] if table.refused else []
     return "\n".join(lines)

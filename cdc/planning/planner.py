@@ -49,7 +49,7 @@ def plan_pipeline(
         for target in middle.routes.targets(table):
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
     plans = [_plan_table(to, own, found.after.sinks[to], sink) for to, own in sources.items()]
-    plans = [replace(plan, gone=_rows_of_gone(plan, middle)) if plan.others else plan for plan in plans]
+    plans = [replace(plan, removal=_removal_text(plan, middle)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
     known = last.sink_tables
     plans = [plan if plan.sink in known else _with_stop(plan, middle.policy, found.expected, sink) for plan in plans]
@@ -101,7 +101,7 @@ def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:
     return found
 
 
-def _rows_of_gone(plan: TablePlan, middle: Middle) -> str:
+def _removal_text(plan: TablePlan, middle: Middle) -> str:
     rules = {target.shard_gone for target in middle.routes.targets(plan.source) if target.table == plan.sink}
     if "delete" in rules and middle.policy.mirrors:
         return "rows of one that is truncated or dropped go: the others are re-snapshotted"

@@ -62,7 +62,7 @@ class FolderChanges:
     """The difference between two scans of the folder: new and changed files, and keys of deleted ones."""
 
     read: tuple[FileVersion, ...] = ()
-    gone: tuple[Path, ...] = ()
+    deleted: tuple[Path, ...] = ()
 
 
 @dataclass

@@ -44,7 +44,7 @@ class Pipelines:
         except OSError as error:
             self._say(f"{self._path}: cannot be read, its pipelines continue: {error.strerror}", "error")
             return
-        for key in changes.gone:
+        for key in changes.deleted:
             self._forget(key)
         for version in changes.read:
             if self._renamed(version):

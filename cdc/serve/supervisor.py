@@ -276,7 +276,7 @@ class Supervisor:
             log = cast("IO[str]", self.log)
             again, reword = why == "restart", partial(for_a_server, name=self.spec.label)
             siblings = self._host.siblings(self.spec)
-            control = RunControl(log=log, shared=session, siblings=siblings, again=again, reads=started, words=reword)
+            control = RunControl(log=log, shared=session, siblings=siblings, again=again, reads=started, reword=reword)
             self._control = control
             self._run, self._waiting = run, Waiting()
             self._state = "starting"
@@ -293,7 +293,7 @@ class Supervisor:
         try:
             self._run_job(control)
         except Exception as error:  # noqa: BLE001 - isolated from other pipelines: shown, and restarted by policy
-            return control.words(as_cdc_error(error))
+            return control.reword(as_cdc_error(error))
         return None
 
     def _run_job(self, control: RunControl) -> None:

@@ -20,7 +20,7 @@ from cdc.spec import models, patterns, reader, schemas, sinks, tree
 from cdc.spec.blocks import BlockReader, broken
 from cdc.spec.files import read_regular
 from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
-from cdc.spec.patterns import PlacedPattern
+from cdc.spec.patterns import LocatedPattern
 from cdc.spec.schema_check import SchemaCheck
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Path, Scalar
@@ -144,11 +144,11 @@ class _Checker:
 
     def _check_table_options(self, transforms: list[TransformRule | None], sink: SinkOptions) -> None:
         for index, rule in enumerate(transforms):
-            if rule is not None and rule.table_options and not sink.takes_table_options:
+            if rule is not None and rule.table_options and not sink.accepts_table_options:
                 path = ("transform", index, "table-options")
                 message = f"new tables of the sink {sink.type} have no properties"
                 self.blocks.report(path, self.blocks.explain.problem(path, message, "remove the key"))
-            if rule is not None and rule.partition_keys and not sink.takes_partition_keys:
+            if rule is not None and rule.partition_keys and not sink.accepts_partition_keys:
                 message = f"has no effect: the sink {sink.type} creates tables without partitions"
                 remark = Remark("partition-keys", message, sink.instead_of_partitions)
                 self.blocks.warn(("transform", index), remark)
@@ -162,7 +162,7 @@ class _Checker:
 
     def _patterns(
         self, source: Options | None, sink: Options | None, *rules: Sequence[Block | None]
-    ) -> list[PlacedPattern]:
+    ) -> list[LocatedPattern]:
         """Return every table pattern of the file; patterns that can never match are reported."""
         blocks: list[tuple[Path, Block | None]] = [(("source",), source), (("sink",), sink)]
         for name, listed in zip(("route", "transform"), rules, strict=True):

@@ -30,7 +30,7 @@ from cdc.route import missing_groups
 from cdc.spec.life import LifeOptions
 from cdc.spec.models import without_keys
 from cdc.spec.notify import NotifyOptions
-from cdc.spec.patterns import PlacedPattern
+from cdc.spec.patterns import LocatedPattern
 from cdc.spec.spark import SparkOptions, spark_problems
 from cdc.spec.traces import TraceOptions
 from cdc.transform.texts import RuleSettings, RuleSource
@@ -296,7 +296,7 @@ class PipelineSpec(BaseModel):
     rivals: dict[str, tuple[RouteRule, ...]] = {}
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
-    patterns: tuple[InstanceOf[PlacedPattern], ...] = ()
+    patterns: tuple[InstanceOf[LocatedPattern], ...] = ()
     rules: tuple[InstanceOf[RuleSource], ...] = ()
     rule_settings: InstanceOf[RuleSettings] = RuleSettings()
     pipeline: PipelineOptions = PipelineOptions()

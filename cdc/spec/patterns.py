@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class PlacedPattern:
+class LocatedPattern:
     """A single pattern of an option.
 
     Attributes:
@@ -54,7 +54,7 @@ class PlacedPattern:
         return Problem(self.file, self.line, self.column, self.path, message, hint)
 
 
-def placed(root: tree.Node, file: str, path: tree.Path, block: Block | None) -> Iterator[PlacedPattern]:
+def placed(root: tree.Node, file: str, path: tree.Path, block: Block | None) -> Iterator[LocatedPattern]:
     """Yield every pattern in the options of a block of the file."""
     for option in patterns_of(block) if block is not None else ():
         kind = option.kind
@@ -64,17 +64,17 @@ def placed(root: tree.Node, file: str, path: tree.Path, block: Block | None) -> 
         mark = tree.mark_of(root, inner if by_key else where, key=by_key)
         names = ".".join(str(step) for step in where if isinstance(step, str))
         for text in split_patterns(option.text):
-            yield PlacedPattern(file, mark.line, mark.column, tree.dotted(where), names, text, kind.of, kind.excludes)
+            yield LocatedPattern(file, mark.line, mark.column, tree.dotted(where), names, text, kind.of, kind.excludes)
 
 
-def without_database(patterns: Iterable[PlacedPattern], parts: int) -> Iterator[Problem]:
+def without_database(patterns: Iterable[LocatedPattern], parts: int) -> Iterator[Problem]:
     """Yield problems of source patterns that have fewer parts than a table id, and so match nothing."""
     for each in patterns:
         if each.of == "source" and each.pattern.fewest_parts < parts:
             yield each.problem(f"`{each.text}` is a pattern of one part, which matches no table", _DATABASE_PART)
 
 
-def contradicted(patterns: Sequence[PlacedPattern], captures: TablePattern | None) -> Iterator[Problem]:
+def contradicted(patterns: Sequence[LocatedPattern], captures: TablePattern | None) -> Iterator[Problem]:
     """Yield problems of patterns that cannot match a captured table, as far as the file shows."""
     if captures is None:
         return
@@ -93,7 +93,7 @@ def contradicted(patterns: Sequence[PlacedPattern], captures: TablePattern | Non
 
 
 def unmatched(
-    patterns: Iterable[PlacedPattern], tables: Sequence[TableId], sink_tables: Sequence[TableId]
+    patterns: Iterable[LocatedPattern], tables: Sequence[TableId], sink_tables: Sequence[TableId]
 ) -> list[Problem]:
     """Return problems of patterns that match none of the source's tables, or of the sink's for sink patterns."""
     found = []

@@ -145,4 +145,4 @@ def _shared(first: PipelineSpec, second: PipelineSpec) -> str:
     one, other = first.sink, second.sink
     if not isinstance(one, SinkOptions) or not isinstance(other, type(one)) or one.naming() != other.naming():
         return ""
-    return min({*one.places()} & {*other.places()}, default="")
+    return min({*one.locations()} & {*other.locations()}, default="")

@@ -39,7 +39,7 @@ class Payloads:
             if not (path.is_file() and path.read_bytes() == payload):
                 with new_file(path) as file:
                     file.write(payload)
-                self.store.keep(path)
+                self.store.persist(path)
         except OSError as error:
             raise state_error(path, error) from error
         return {"bytes": len(payload), "sha256": digest}

@@ -25,14 +25,14 @@ class Fingerprint:
 
     Attributes:
         sink: the type of the sink.
-        at: the location of its data; one entry per server of a cluster. Empty if the options do not have it.
+        locations: the location of its data; one entry per server of a cluster. Empty if the options do not have it.
         patterns: names of the table patterns of the file.
         naming, fixed: from the sink's options (`cdc.options.SinkOptions`); None if unknown.
         source: the source's `fixed` options, and those of the start.
     """
 
     sink: str
-    at: tuple[str, ...]
+    locations: tuple[str, ...]
     naming: Mapping[str, str] | None = None
     fixed: Mapping[str, str] | None = None
     patterns: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Fingerprint:
 
     def same_location(self, other: Fingerprint) -> bool:
         """Whether both have the same location: for clusters, at least one server in common."""
-        return not self.at or not other.at or bool({*self.at} & {*other.at})
+        return not self.locations or not other.locations or bool({*self.locations} & {*other.locations})
 
 
 class Fingerprints:
@@ -63,6 +63,6 @@ class Fingerprints:
 
     def write(self, now: Fingerprint) -> None:
         """Store the fingerprint for later runs. Raises StateError."""
-        sink = {"type": now.sink, "at": list(now.at), "naming": now.naming, "kept": now.fixed}
+        sink = {"type": now.sink, "at": list(now.locations), "naming": now.naming, "kept": now.fixed}
         source = {"source": dict(now.source)} if now.source else {}
         self._store.write_json(FILE, {"sink": sink, "patterns": list(now.patterns), **source}, indent=1)

@@ -51,17 +51,17 @@ class Savepoint:
     format: int = FORMAT
 
 
-def keep(root: Path, target: Path, about: Savepoint) -> None:
+def write_savepoint(root: Path, target: Path, savepoint: Savepoint) -> None:
     """Copy a state directory that no process writes to. Raises StateError, also if `target` exists."""
 
     def fill(folder: Path) -> None:
         _copy(root, folder / _STATE)
-        LocalStore(folder).write_json(FILE, asdict(about), indent=1)
+        LocalStore(folder).write_json(FILE, asdict(savepoint), indent=1)
 
     _fill_atomically(target, fill)
 
 
-def about(path: Path) -> Savepoint:
+def read_savepoint(path: Path) -> Savepoint:
     """The description in a savepoint. Raises StateError if it is not a savepoint, or of a newer version."""
     hint = "name a folder that `cdc savepoint` has made"
     fields: dict[str, Any] | None = LocalStore(path).read_json(FILE)
@@ -81,7 +81,7 @@ def start_from(path: Path, root: Path, *, renamed: bool) -> str:
 
     Raises StateError if the state directory exists already, or `path` is not a savepoint.
     """
-    found = about(path)
+    found = read_savepoint(path)
     if root.exists() and any(root.iterdir()):
         raise StateError(
             "there is a state directory already, which a savepoint does not replace",

@@ -61,10 +61,10 @@ class Store(ABC):
     def bulk(self, folder: str) -> Path:
         """A local folder for bulk data, such as staged rows; it need not exist.
 
-        A writer syncs the file and its folder (`cdc.state.durable.new_file`), and then calls `keep`.
+        A writer syncs the file and its folder (`cdc.state.durable.new_file`), and then calls `persist`.
         """
 
-    def keep(self, path: Path) -> None:  # noqa: B027 - nothing to do for a folder
+    def persist(self, path: Path) -> None:  # noqa: B027 - nothing to do for a folder
         """Make a complete and synced bulk file as durable as documents. In the process that has written it."""
 
     def note(self, path: Path, data: bytes) -> None:

@@ -194,8 +194,8 @@ class Machine:
             swap_if_complete(self.tables, step.target.table)
 
     def _handle_induced(self) -> None:
-        while self.tables.inside:
-            self.handle(self.tables.inside.pop(0))
+        while self.tables.follow_ups:
+            self.handle(self.tables.follow_ups.pop(0))
 
     def _set_state(self, step: Step, case: Case) -> None:
         before, to = self.tables.pair(step.pair), case.to

@@ -22,7 +22,7 @@ def begin_shadow(tables: TableMap, table: TableId, cause: TableId | None) -> Non
     tables.sinks.plan(CreateShadow(table))
     if tables.now.shadows:
         for member in sorted(tables.members(table) - {cause}):
-            tables.inside.append(on.ShadowBegun(member, Target(table)))
+            tables.follow_ups.append(on.ShadowBegun(member, Target(table)))
 
 
 def swap_if_complete(tables: TableMap, table: TableId) -> None:

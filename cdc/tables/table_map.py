@@ -79,7 +79,7 @@ class TableMap:
         sources: schemas of the source tables.
         sinks: the sink tables, with the operations planned so far.
         known: the sink tables before the batch, including those that it drops.
-        inside: events for other pairs caused by an operation; they are handled right after the operation.
+        follow_ups: events for other pairs caused by an operation; they are handled right after the operation.
     """
 
     def __init__(self, now: Circumstances, before: Tables) -> None:
@@ -87,7 +87,7 @@ class TableMap:
         self.sources = dict(before.sources)
         self.sinks = SinkMap(now.policy, before.sinks, before.states, shadows=now.shadows)
         self.known = frozenset(before.sinks)
-        self.inside: list[ShadowBegun] = []
+        self.follow_ups: list[ShadowBegun] = []
         self._pairs: dict[Pair, PairState] = {}
         self._members: dict[TableId, set[TableId]] = {}
         self._sinks_of: dict[TableId, set[TableId]] = {}

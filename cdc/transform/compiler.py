@@ -78,12 +78,12 @@ def _array_calls(
     found = {}
     for number, output in enumerate(computed):
         function = rule.own.get(output.node.op.removeprefix("own ")) if output.node.op.startswith("own ") else None
-        if function is not None and function.whole is not None and columns(output.node):
+        if function is not None and function.on_block is not None and columns(output.node):
             empty = pa.array([], arrow_of(output.node.type))
             arguments = tuple(
                 names.index(arg.value) if arg.op == "column" else translator.sql(arg) for arg in output.node.args
             )
-            found[number] = BlockCall(function.whole, arguments, empty)
+            found[number] = BlockCall(function.on_block, arguments, empty)
     return found
 
 

@@ -75,7 +75,7 @@ class Computation:
         condition: the filter, None without one.
         expressions, filter: the computed columns and the filter, as SQL.
         statement: the statement that computes all of them; None when nothing is computed.
-        whole: function calls of which the statement computes only the arguments, by number of the expression.
+        block_calls: function calls of which the statement computes only the arguments, by number of the expression.
     """
 
     rule: Rule
@@ -85,7 +85,7 @@ class Computation:
     expressions: tuple[Expression, ...]
     filter: Expression | None
     statement: PreparedStatement | None
-    whole: dict[int, BlockCall]
+    block_calls: dict[int, BlockCall]
 
     def run(self, batch: pa.RecordBatch) -> pa.Table:
         """Return the indexes of the rows that pass, if there is a filter, and all their computed columns.
@@ -93,9 +93,9 @@ class Computation:
         Raises ExpressionFailed.
         """
         assert self.statement is not None
-        if not self.whole:
+        if not self.block_calls:
             return self.statement.run(batch)
-        computes = self.filter is not None or selected(self.expressions, self.whole)
+        computes = self.filter is not None or selected(self.expressions, self.block_calls)
         columns = iter(self.statement.run(batch).columns if computes else ())
         rows = None if self.filter is None else next(columns).combine_chunks()
 
@@ -105,7 +105,7 @@ class Computation:
         made: list[pa.Array] = [] if rows is None else [rows]
         try:
             for number in range(len(self.expressions)):
-                call = self.whole.get(number)
+                call = self.block_calls.get(number)
                 made.append(next(columns) if call is None else call.answer(columns, read))
         except ValueError as error:
             raise ExpressionFailed(str(error)) from error

@@ -73,7 +73,7 @@ def _without_value(array: pa.Array) -> npt.NDArray[np.bool_]:
 def computed_for(compiled: Computation, batch: pa.RecordBatch, rows: Numbers, key: Sequence[str]) -> list[pa.Array]:
     """Compute the key columns of such rows, or all columns for a soft delete; the others and failed values are NULL."""
     needed = [
-        number not in compiled.whole and (compiled.rule.soft_delete or each.column in key)
+        number not in compiled.block_calls and (compiled.rule.soft_delete or each.column in key)
         for number, each in enumerate(compiled.expressions)
     ]
     if not any(needed):

@@ -32,14 +32,14 @@ class CustomFunction:
     Attributes:
         arity: the number of arguments.
         callee: types its calls.
-        wrong: returns the mistake in a call, if any.
-        whole: calls it once for the arguments of all rows, as Arrow arrays; None where only the engine calls it.
+        mistake_in: returns the mistake in a call, if any.
+        on_block: calls it once for the arguments of all rows, as Arrow arrays; None where only the engine calls it.
     """
 
     arity: Arity
     callee: Callee
-    wrong: Callable[[Call], Mistake | None] = lambda call: None
-    whole: Callable[..., pa.Array] | None = None
+    mistake_in: Callable[[Call], Mistake | None] = lambda call: None
+    on_block: Callable[..., pa.Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def parse_rule(
         problems += _missing_keys(projection, texts)
     problems += _unnamed_keys(texts)
     for text, node in _calls(projection, condition):
-        mistake = functions[node.name].wrong(node) if node.name in functions else None
+        mistake = functions[node.name].mistake_in(node) if node.name in functions else None
         problems += [text.problem(mistake)] if mistake else []
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))

@@ -24,7 +24,7 @@ class SqlText:
         text: the parsed YAML value.
         file: path of the pipeline file.
         path: dotted key, such as `transform[0].projection`.
-        places: (offset in `text`, line, column) of the first character of each stretch that is contiguous in the file;
+        segments: (offset in `text`, line, column) of the first character of each contiguous stretch of the file;
             ascending.
         exact: False when the file has another text (it contains `${...}`); all positions are then its start.
     """
@@ -32,7 +32,7 @@ class SqlText:
     text: str
     file: str = ""
     path: str = ""
-    places: tuple[tuple[int, int, int], ...] = ((0, 1, 1),)
+    segments: tuple[tuple[int, int, int], ...] = ((0, 1, 1),)
     exact: bool = True
 
     @classmethod
@@ -46,19 +46,19 @@ class SqlText:
         starts = [0]
         for each in lines:
             starts.append(starts[-1] + len(each))
-        places: list[tuple[int, int, int]] = []
+        segments: list[tuple[int, int, int]] = []
         previous = -2
         for index, offset in enumerate(offsets):
             if offset != previous + 1:
                 at = bisect.bisect_right(starts, offset) - 1
-                places.append((index, at + 1, offset - starts[at] + 1))
+                segments.append((index, at + 1, offset - starts[at] + 1))
             previous = offset
-        return cls(text, file, path, tuple(places) or ((0, line, column),))
+        return cls(text, file, path, tuple(segments) or ((0, line, column),))
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return the line and column in the file of a character of the text."""
-        index = bisect.bisect_right(self.places, (offset, 1 << 60, 0)) - 1
-        start, line, column = self.places[max(index, 0)]
+        index = bisect.bisect_right(self.segments, (offset, 1 << 60, 0)) - 1
+        start, line, column = self.segments[max(index, 0)]
         if not self.exact:
             return line, column
         return line, column + offset - start

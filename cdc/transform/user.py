@@ -116,7 +116,7 @@ class LoadedFunction:
         """Return the function as rules call it."""
         least = sum(parameter.default is ... for parameter in self.parameters)
         on_block = self.on_block if self.arrow else None
-        return CustomFunction(Arity(least, len(self.parameters)), self, whole=on_block)
+        return CustomFunction(Arity(least, len(self.parameters)), self, on_block=on_block)
 
     def engine(self) -> EngineFunction:
         """Return the function as the engine calls it."""

@@ -68,7 +68,7 @@ class MoreDigits:
     """Decimals with more digits after or before the point; None where those do not matter."""
 
     scale: int | None
-    whole: int | None
+    integer_digits: int | None
 
 
 Rows = AnyValue | LongerText | LongerBytes | EndsWithSpace | OutsideOf | MoreDigits
@@ -147,7 +147,7 @@ def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
             return f"{longer}{column} LIKE '% '"
         case OutsideOf(low=low, high=high):
             return f"{column} < {low} OR {column} > {high}"
-        case MoreDigits(scale=scale, whole=whole):
+        case MoreDigits(scale=scale, integer_digits=whole):
             rounded = [] if scale is None else [f"{column} <> round({column}, {scale})"]
             cut = [] if whole is None else [f"{column} >= {10**whole} OR {column} <= -{10**whole}"]
             return " OR ".join([*rounded, *cut])
@@ -228,11 +228,11 @@ def _range(number: DataType) -> tuple[int, int]:
 
 def _of_decimals(new: DataType, old: DataType) -> UncertainValues | None:
     scale = new.scale or 0 if (new.scale or 0) < (old.scale or 0) else None
-    whole = _integer_digits(new) if _integer_digits(new) < _integer_digits(old) else None
-    if scale is None and whole is None:
+    integer_digits = _integer_digits(new) if _integer_digits(new) < _integer_digits(old) else None
+    if scale is None and integer_digits is None:
         return None
     reason = f"the source has rounded or cut {old} to {new}, and does not log the values"
-    return UncertainValues(MoreDigits(scale, whole), reason)
+    return UncertainValues(MoreDigits(scale, integer_digits), reason)
 
 
 def _integer_digits(decimal: DataType) -> int:

@@ -24,7 +24,7 @@ Rows = Callable[[pa.RecordBatch | None], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
-class Feed:
+class SourceTable:
     """A source table of a sink table. `keys`: its columns that are the sink's key; empty when its rows cannot be read
     by that key."""
 
@@ -39,7 +39,7 @@ class Expected:
 
     Attributes:
         now: reads the source.
-        feeds: the source tables.
+        source_tables: the source tables.
         schema: the sink table's schema.
         stored: converts rows to the values that the sink stores.
         columns: the compared columns, in this order.
@@ -47,7 +47,7 @@ class Expected:
     """
 
     now: CurrentTables
-    feeds: tuple[Feed, ...]
+    source_tables: tuple[SourceTable, ...]
     schema: TableSchema
     stored: StoredTable
     columns: tuple[str, ...]
@@ -59,7 +59,7 @@ class Expected:
         """Read rows; see `Rows`."""
         moment = datetime.now(UTC)
         coercion = replace(self.coercion, lost="null")
-        for feed in self.feeds:
+        for feed in self.source_tables:
             selected = keys.select(list(feed.keys)) if keys is not None and feed.keys else None
             for block in self._after_rules(self.now.rows(feed.table, selected, self.count), moment):
                 routed = replace(with_source(block, feed.target), table=feed.target.table)
@@ -81,7 +81,7 @@ class Expected:
     @property
     def by_key(self) -> bool:
         """Whether rows can be read by their keys."""
-        return all(feed.keys for feed in self.feeds)
+        return all(feed.keys for feed in self.source_tables)
 
 
 def sink_rows(stored: StoredTable, columns: Sequence[str]) -> Rows:

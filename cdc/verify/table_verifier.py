@@ -23,7 +23,7 @@ from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
 from cdc.verify.recheck import Log, Verdicts
 from cdc.verify.report import DifferenceKind, RowReport, TableReport, Verdict
-from cdc.verify.rows import Expected, Feed, sink_rows
+from cdc.verify.rows import Expected, SourceTable, sink_rows
 from cdc.verify.tables import Pair, keys_in_source, pairs
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class TableVerifier:
             RetryPolicy(_LONGEST_S, 0.05, 1.0), self._engine,
         )  # fmt: skip
 
-    def _feeds(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Iterator[Feed]:
+    def _feeds(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Iterator[SourceTable]:
         empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
         stored_types = stored.as_stored(empty).schema
         for routed in pair.routed:
@@ -148,7 +148,7 @@ class TableVerifier:
             matching = keys_in_source(pair, routed, keys, self._middle.rules, source) and all(
                 _keeps_key_values(stored_types.field(name).type, arrow_schema(source).field(name).type) for name in keys
             )
-            yield Feed(routed.table, routed.target, keys if matching else ())
+            yield SourceTable(routed.table, routed.target, keys if matching else ())
 
     def _report(self, pair: Pair, compared: Compared, names: tuple[str, tuple[str, ...]]) -> TableReport:
         verdicts = compared.verdicts

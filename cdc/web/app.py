@@ -129,7 +129,7 @@ class Site:
         if action not in ACTIONS:
             raise BadRequest(f"there is no action {action!r}", where=name)
         message = await run_in_threadpool(ACTIONS[action].carry_out, self._desk, name, _of_action(fields))
-        return RedirectResponse(f"{link(name)}?said={self._keep_word(message)}", 303)
+        return RedirectResponse(f"{link(name)}?said={self._store_message(message)}", 303)
 
     async def bulk(self, request: Request) -> Response:
         """Start or stop the pipelines selected in the list, and redirect back to it with a message."""
@@ -139,9 +139,9 @@ class Site:
         if action not in ("start", "stop"):
             raise BadRequest(f"there is no action {action!r} for several pipelines")
         message = await run_in_threadpool(act_on_several, self._desk, action, names)
-        return RedirectResponse(f"/?said={self._keep_word(message)}", 303)
+        return RedirectResponse(f"/?said={self._store_message(message)}", 303)
 
-    def _keep_word(self, message: str) -> str:
+    def _store_message(self, message: str) -> str:
         """Store a message for the next page; return its id for the address."""
         while len(self._messages) > _MOST_MESSAGES:
             del self._messages[next(iter(self._messages))]

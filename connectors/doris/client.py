@@ -32,7 +32,7 @@ class DorisClient:
     """
 
     http: HttpClient
-    ask_backends: bool = False
+    query_backends: bool = False
 
     def load(self, table: TableId, headers: Mapping[str, str], packing: Packing = "") -> Upload:
         """Begin a stream load, and return the upload that the rows are written to."""
@@ -64,7 +64,7 @@ class DorisClient:
             upload.cancel()
             return None
         reply = load_reply(upload.early)
-        if not reply.label_taken:
+        if not reply.label_exists:
             raise refusal(reply.message, f"{table}, label {label}")
         return reply.txn if reply.txn > 0 else None
 
@@ -78,7 +78,7 @@ class DorisClient:
 
     def _loading(self) -> HttpClient:
         """The client of the server that takes the next load."""
-        if not self.ask_backends:
+        if not self.query_backends:
             return self.http
         servers = self.http.servers
         found = backends_reply(self.http.request("GET", "/api/backends?is_alive=true", repeatable=True))

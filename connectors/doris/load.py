@@ -99,7 +99,7 @@ class DorisLoad(TableLoad[Upload]):
             if upload.early is None:
                 return upload
             reply = load_reply(upload.early)
-            if not reply.label_taken:
+            if not reply.label_exists:
                 raise self._failure(reply)
             if not transactions.free_label_once(self._table, label, reply.txn):
                 self._may_repeat(label)

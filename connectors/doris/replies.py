@@ -67,7 +67,7 @@ class LoadReply:
         return self.status in ("Success", "Publish Timeout")
 
     @property
-    def label_taken(self) -> bool:
+    def label_exists(self) -> bool:
         """Whether another transaction has the label, in which case no row was read."""
         return self.status == "Label Already Exists"
 

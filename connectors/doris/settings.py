@@ -17,7 +17,7 @@ def client(options: DorisSinkOptions) -> DorisClient:
     """The client that reaches the cluster by HTTP."""
     backends = () if options.benodes is None else parse_list(options.benodes, default_port=BACKEND_PORT)
     http = HttpClient(http_servers(options, backends))
-    return DorisClient(http, ask_backends=not options.auto_redirect and not backends)
+    return DorisClient(http, query_backends=not options.auto_redirect and not backends)
 
 
 def load_rules(options: DorisSinkOptions) -> LoadRules:

@@ -38,7 +38,7 @@ class DuckDbSinkOptions(SinkOptions):
         "only has the file open while it commits, so that others can read it between batches.",
     )
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """Return the file."""
         return (self.path,)
 

@@ -79,14 +79,14 @@ class Sender:
     """Sends the bodies of one batch over a few connections.
 
     `check_owner` raises SinkError when another run has taken over. It is called before a request is repeated, because
-    the server forgets the versions of deleted documents when it restarts. With `keep`, refused documents are returned;
-    otherwise the first one is an error.
+    the server forgets the versions of deleted documents when it restarts. With `collect_refused`, refused
+    documents are returned; otherwise the first one is an error.
     """
 
     client: SearchClient
     connections: int
     check_owner: Callable[[], None]
-    keep: bool = False
+    collect_refused: bool = False
 
     def send(self, bodies: Sequence[bytes], highest: int) -> list[list[RefusedDocument]]:
         """Send bodies whose documents are all different, in any order, until all are stored; return the refused ones.
@@ -141,7 +141,7 @@ class Sender:
                 first_reason = first_reason or _reason(found)
                 retried.append(text)
                 numbers.append(body.numbers[index])
-            elif self.keep and _is_refused(found):
+            elif self.collect_refused and _is_refused(found):
                 documents.append(RefusedDocument(body.numbers[index], _reason(found), text))
         return _RemainingBody(b"".join(retried), numbers, documents, first_reason)
 
@@ -150,7 +150,7 @@ class Sender:
         parts = list(items(body.text))
         if len(parts) == 1:
             message = f"a document of {len(body.text)} bytes is larger than the server takes"
-            if self.keep:
+            if self.collect_refused:
                 return _RemainingBody(b"", (), [*body.refused, RefusedDocument(body.numbers[0], message, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
             raise SinkError(message, where=document_name(body.text), hint=hint)
@@ -178,7 +178,7 @@ class Sender:
         if not _is_refused(found):
             hint = "let the index take documents again; what was sent before is in, a new run goes on from here"
             raise SinkError(f"the index takes no documents: {reason} (HTTP {status})"[:2_000], where=where, hint=hint)
-        if self.keep:
+        if self.collect_refused:
             return False
         hint = "change the mapping or the value; or leave such documents out with sink.invalid-values: dead-letter, or "
         hint += "keep such values unsearched with mapping.ignore-malformed: true (new indexes)"

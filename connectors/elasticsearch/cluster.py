@@ -58,13 +58,13 @@ class SearchCluster:
         return str(found["version"].get("distribution", "elasticsearch")), number
 
     def indexes(self, tables: Sequence[TableId]) -> dict[TableId, Index]:
-        """The tables' own indexes. Raises as `indexes_behind`."""
-        by_alias = self.indexes_behind(tables)
+        """The tables' own indexes. Raises as `aliased_indexes`."""
+        by_alias = self.aliased_indexes(tables)
         found = {table: by_alias[alias] for table in tables if (alias := self.names.alias(table)) in by_alias}
         return {table: index for table, index in found.items() if is_of(index, table)}
 
     def index(self, table: TableId) -> Index:
-        """The index of a table. Raises SinkError when there is none, and as `indexes_behind`."""
+        """The index of a table. Raises SinkError when there is none, and as `aliased_indexes`."""
         found = self.indexes([table]).get(table)
         if found is None:
             hint = "it was deleted or renamed in the cluster; `cdc resync` re-snapshots the table"
@@ -78,7 +78,7 @@ class SearchCluster:
             raise foreign_index_error(found, table)
         return found
 
-    def indexes_behind(self, tables: Sequence[TableId]) -> dict[str, Index]:
+    def aliased_indexes(self, tables: Sequence[TableId]) -> dict[str, Index]:
         """The indexes behind the aliases of these tables, by alias.
 
         An index may belong to a table whose name differs only in case, since aliases are in lower case. Raises

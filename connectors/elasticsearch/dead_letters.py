@@ -53,7 +53,7 @@ class BatchDeadLetters:
                 if again and not file.written:
                     file.withdraw()
 
-    def keep(self, handle: Prepared, flush: BulkBodies, refused: Sequence[Sequence[RefusedDocument]]) -> None:
+    def write(self, handle: Prepared, flush: BulkBodies, refused: Sequence[Sequence[RefusedDocument]]) -> None:
         """Write the refused documents of a flush, body by body. Raises SinkError."""
         if not any(refused):
             return

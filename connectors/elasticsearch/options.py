@@ -200,7 +200,7 @@ class ElasticsearchSinkOptions(SinkOptions):
                 found.append(f"{match[1] or 'http'}://{match[2]}:{match[3] or 9200}")
         return tuple(found)
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """The hosts."""
         return self.addresses
 

@@ -90,7 +90,7 @@ class IndexChanges:
         names = [*tables, *(shadow_of(table) for table in tables)]
         cluster, options = self.cluster, self.options
         # In this order, an index that is created in between is found behind its alias, so no second one is made.
-        highest, existing = cluster.highest(tables), cluster.indexes_behind(names)
+        highest, existing = cluster.highest(tables), cluster.aliased_indexes(names)
         rules = rules_of(options, cluster.product()[0])
         return IndexPlanner(cluster.names, rules, cluster.pipeline, existing, highest, options.settings())
 
@@ -114,7 +114,7 @@ class IndexPlanner:
         settings: Mapping[str, Any],
     ) -> None:
         self._names, self._rules, self._pipeline, self._settings = names, rules, pipeline, settings
-        self._behind, self._highest = dict(existing), dict(highest)
+        self._indexes, self._highest = dict(existing), dict(highest)
 
     def plan(self, change: SchemaChange) -> list[IndexRequest]:
         """The requests that a change still needs. Raises ChangeRefused."""
@@ -146,7 +146,7 @@ class IndexPlanner:
 
     def _create(self, table: TableId, schema: TableSchema) -> Iterator[IndexRequest]:
         alias = self._alias(table)
-        actual = self._behind.get(alias)
+        actual = self._indexes.get(alias)
         if actual is None:
             yield from self._new(table, alias, schema, table)
             return
@@ -178,13 +178,13 @@ class IndexPlanner:
         column = self._rules.sharding_column(named, schema)
         sharding = (column, self._rules.separator if column else "")
         index = Index(name, named, schema, self._pipeline, epoch, fields, routing, sharding)
-        self._behind[self._alias(table)] = index
+        self._indexes[self._alias(table)] = index
         aliases = {self._alias(table): {"is_write_index": True} if column else {}}
         body = {"settings": dict(self._settings), "mappings": index.mappings(), "aliases": aliases}
         yield IndexRequest("PUT", f"/{name_of(name)}", body)
 
     def _swap(self, table: TableId) -> Iterator[IndexRequest]:
-        shadow = self._behind.pop(self._alias(shadow_of(table)), None)
+        shadow = self._indexes.pop(self._alias(shadow_of(table)), None)
         if shadow is None:  # it replaced the table's index before a crash
             return
         actions = move_aliases(shadow, self._alias(shadow_of(table)), self._alias(table))
@@ -192,7 +192,7 @@ class IndexPlanner:
         if old is not None:
             actions += [{"remove_index": {"index": name}} for name in old.parts]
         yield IndexRequest("POST", "/_aliases", {"actions": actions})
-        self._behind[self._alias(table)] = shadow
+        self._indexes[self._alias(table)] = shadow
 
     def _truncate(self, table: TableId) -> Iterator[IndexRequest]:
         old = self._get(table)
@@ -205,7 +205,7 @@ class IndexPlanner:
     def _drop(self, table: TableId) -> Iterator[IndexRequest]:
         old = self._get(table)
         if old is not None:
-            del self._behind[self._alias(table)]
+            del self._indexes[self._alias(table)]
             for name in old.parts:
                 yield IndexRequest("DELETE", f"/{name_of(name)}")
 
@@ -213,7 +213,7 @@ class IndexPlanner:
         yield from self._drop(shadow_of(table))
 
     def _rename(self, table: TableId, new_table: TableId) -> Iterator[IndexRequest]:
-        old, conflicting = self._get(table), self._behind.get(self._alias(new_table))
+        old, conflicting = self._get(table), self._indexes.get(self._alias(new_table))
         if old is None and self._get(new_table) is not None:
             return
         old = self._index(table)
@@ -225,8 +225,8 @@ class IndexPlanner:
         if self._alias(table) != self._alias(new_table):
             actions = move_aliases(old, self._alias(table), self._alias(new_table))
             yield IndexRequest("POST", "/_aliases", {"actions": actions})
-        del self._behind[self._alias(table)]
-        self._behind[self._alias(new_table)] = renamed
+        del self._indexes[self._alias(table)]
+        self._indexes[self._alias(new_table)] = renamed
 
     def _alter(self, change: SchemaChange) -> Iterator[IndexRequest]:
         """The requests for a change of columns, key or comments."""
@@ -305,7 +305,7 @@ class IndexPlanner:
 
     def _mapping(self, table: TableId, index: Index, fields: Mapping[str, Any]) -> IndexRequest:
         alias = self._alias(table)
-        self._behind[alias] = index
+        self._indexes[alias] = index
         body = {"_meta": index.meta(), "properties": dict(fields)}
         return IndexRequest("PUT", f"/{name_of(alias if index.shards else index.name)}/_mapping", body)
 
@@ -318,7 +318,7 @@ class IndexPlanner:
 
     def _get(self, table: TableId) -> Index | None:
         """The table's own index; None when there is none, or when it belongs to a table spelled differently."""
-        found = self._behind.get(self._alias(table))
+        found = self._indexes.get(self._alias(table))
         return found if found is not None and is_of(found, table) else None
 
     def _alias(self, table: TableId) -> str:

@@ -26,7 +26,7 @@ from connectors.iceberg.handles import Flush, unpacked
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import Catalog, CommitConflict, delete_quietly
 from connectors.iceberg.parquet import read_keys, write_deletes
-from connectors.iceberg.places import SnapshotFiles, find
+from connectors.iceberg.row_positions import SnapshotFiles, find
 from connectors.iceberg.snapshots import SnapshotChange, publish
 from connectors.iceberg.tables import BATCH, LakeTable, find_table, get_table
 from connectors.shared.lake.keys import key_names
@@ -102,7 +102,7 @@ class LakeCommits:
                 deleted = find(table, files, changed.keys) if deleted is None else deleted
                 known = {**files.data, **{file.file_path: file for file in data}}
                 base = f"{table.file_prefix(self.pipeline)}-b{batch}-h{table.head or 0}-n{number}"
-                for count, (path, positions) in enumerate(_union_places(deleted, changed.superseded).items()):
+                for count, (path, positions) in enumerate(_union_positions(deleted, changed.superseded).items()):
                     target = table.library.location_provider().new_data_location(f"{base}-d{count}.parquet")
                     deletes.append(write_deletes(table.library, target, known[path], positions))
         operation = "append" if not deletes else "overwrite"
@@ -118,7 +118,7 @@ class LakeCommits:
             raise
         if changed is not None:
             with only_an_index(index):
-                index.note(head, changed.keys, changed.places, used=used)
+                index.note(head, changed.keys, changed.positions, used=used)
 
 
 def _with_index(index: KeyIndex, files: SnapshotFiles, keys: pa.Table) -> dict[str, np.ndarray] | None:
@@ -134,12 +134,12 @@ class ChangedKeys:
 
     Attributes:
         keys: the distinct keys, in columns named by `key_names`.
-        places: the newest rows of the keys that are not deleted: key columns, `file` (path) and `pos`.
+        positions: the newest rows of the keys that are not deleted: key columns, `file` (path) and `pos`.
         superseded: positions of the batch's own rows that a later flush replaces, by path.
     """
 
     keys: pa.Table
-    places: pa.Table
+    positions: pa.Table
     superseded: dict[str, np.ndarray]
 
 
@@ -160,7 +160,7 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
     rows = pa.concat_tables(parts)
     names = key_names(len(table.key))
     if len(flushes) == 1:  # a flush has each key only once
-        return ChangedKeys(rows.select(names), _rows_with_place(rows), {})
+        return ChangedKeys(rows.select(names), _rows_with_position(rows), {})
     signs = [f"signbit({name})" for name in names if pa.types.is_floating(rows.schema.field(name).type)]
     by = ", ".join([*names, *signs])  # DuckDB takes -0 for 0, though they are different keys
     with connection() as duck:
@@ -176,14 +176,14 @@ def changed_keys(table: LakeTable, flushes: Sequence[Flush]) -> ChangedKeys:
     for path in pa.compute.unique(old["cdc_file"]).to_pylist():
         some = old.filter(pa.compute.equal(old["cdc_file"], path))
         superseded[path] = np.sort(some["pos"].to_numpy())
-    return ChangedKeys(last.select(names), _rows_with_place(last), superseded)
+    return ChangedKeys(last.select(names), _rows_with_position(last), superseded)
 
 
-def _rows_with_place(rows: pa.Table) -> pa.Table:
+def _rows_with_position(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.compute.is_valid(rows["cdc_file"]))
 
 
-def _union_places(*places: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _union_positions(*places: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for each in places:
         for path, positions in each.items():

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from connectors.iceberg.places import SnapshotFiles, key_columns
+from connectors.iceberg.row_positions import SnapshotFiles, key_columns
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.queries import connection
 

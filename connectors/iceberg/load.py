@@ -111,15 +111,15 @@ class Load:
 
     def _keys_of(self, rows: pa.RecordBatch, parts: Sequence[Partition], deleted: pa.RecordBatch) -> bytes:
         keys = rows.select(self._table.key)
-        placed = (_placed(_of_part(keys, part), number) for number, part in enumerate(parts))
-        return keys_file(pa.concat_tables([_placed(deleted.select(self._table.key), -1), *placed]))
+        placed = (_numbered(_of_part(keys, part), number) for number, part in enumerate(parts))
+        return keys_file(pa.concat_tables([_numbered(deleted.select(self._table.key), -1), *placed]))
 
 
 def _of_part(rows: pa.RecordBatch, part: Partition) -> pa.RecordBatch:
     return rows if part.rows is None else rows.take(part.rows)
 
 
-def _placed(keys: pa.RecordBatch, file: int) -> pa.Table:
+def _numbered(keys: pa.RecordBatch, file: int) -> pa.Table:
     """The keys with columns for their places: the number of the file, and the position in it."""
     number = pa.array(np.full(keys.num_rows, file, np.int32))
     row_numbers = pa.array(np.arange(keys.num_rows, dtype=np.int64))

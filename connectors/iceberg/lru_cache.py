@@ -29,7 +29,7 @@ class LruCache(Generic[T]):
             found: T | None = self._values.get(path)
             return found
 
-    def keep(self, path: str, value: T) -> None:
+    def put(self, path: str, value: T) -> None:
         """Add a value."""
         with self._lock:
             self._values[path] = value

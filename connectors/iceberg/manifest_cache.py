@@ -44,7 +44,7 @@ def manifests_of(io: Any, snapshot: Any) -> tuple[Any, ...]:
     found = _lists.get(path)
     if found is None:
         found = tuple(read_list(io, path))
-        _lists.keep(path, found)
+        _lists.put(path, found)
     return found
 
 
@@ -65,14 +65,14 @@ def live_files(table: LakeTable) -> Iterator[CachedFile]:
 
 def cache_manifests(path: str, manifests: Iterable[Any]) -> None:
     """Cache the manifests of a list that was just written."""
-    _lists.keep(path, tuple(manifests))
+    _lists.put(path, tuple(manifests))
 
 
 def cache_files(table: LakeTable, path: str, files: Iterable[Any]) -> tuple[CachedFile, ...]:
     """Cache the live files (the library's `DataFile` records) of the manifest at this path."""
     ids = {PATH_ID, *table.key_ids}
     found = tuple(_cached_file(file, ids) for file in files)
-    _files.keep(path, found)
+    _files.put(path, found)
     return found
 
 

@@ -132,7 +132,7 @@ class IcebergSinkOptions(LakeSinkOptions):
         """The partition fields by table."""
         return partition_keys(self.partition_key)
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """The place of the tables: the catalog and its warehouse."""
         return (" ".join(filter(None, (self.catalog_type, self.warehouse))),)
 

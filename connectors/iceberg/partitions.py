@@ -48,7 +48,7 @@ class PartitionField:
         )
         return self.column + suffix
 
-    def takes(self, column_type: str) -> bool:
+    def accepts(self, column_type: str) -> bool:
         """Whether a column of the type can be partitioned by this transform, and its values be read back."""
         transform, plain = self.transform.partition("[")[0], column_type.partition("(")[0]
         return plain in _TAKES.get(transform, {plain})

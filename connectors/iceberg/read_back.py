@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from cdc.schema import TableSchema
 from connectors.iceberg.library import Catalog
-from connectors.iceberg.places import SnapshotFiles, find
 from connectors.iceberg.rewrite import live_rows
+from connectors.iceberg.row_positions import SnapshotFiles, find
 from connectors.iceberg.tables import LakeTable, get_table
 from connectors.shared.lake.keys import matching
 from connectors.shared.lake.read_columns import ReadColumns

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connectors.iceberg.parquet import read_columns, write_rows
 from connectors.iceberg.partitions import split_by_partition
-from connectors.iceberg.places import SnapshotFiles
+from connectors.iceberg.row_positions import SnapshotFiles
 from connectors.iceberg.tables import LakeTable
 from connectors.shared.lake.columns import as_stored
 from connectors.shared.lake.rewrite import fill_nulls, gather_batches

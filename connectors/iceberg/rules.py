@@ -102,6 +102,6 @@ def _check_partition(table: PartitionedTable) -> None:
     types = {column.name.casefold(): column.type for column in table.columns}
     for part in table.partition:
         kind = types.get(part.column.casefold())
-        if kind is not None and not part.takes(kind):
+        if kind is not None and not part.accepts(kind):
             hint = "partition otherwise, see partition.key and partition-keys of the rules"
             raise ChangeRefused(f"a table is not partitioned by {part} of type {kind}", where=str(table.id), hint=hint)

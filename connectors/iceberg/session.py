@@ -18,8 +18,8 @@ from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles
 from connectors.iceberg.library import Catalog, delete_quietly, identifier
 from connectors.iceberg.partitions import PartitionField
-from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import live_rows, rewritten
+from connectors.iceberg.row_positions import SnapshotFiles
 from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.snapshots import SnapshotChange, describing_files, live_entries, publish
 from connectors.iceberg.tables import BATCH, KEY, LakeTable, find_table, get_table

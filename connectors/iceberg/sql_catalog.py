@@ -109,7 +109,7 @@ def _keep(location: str, metadata: Any) -> None:
     """Cache a table's metadata instead of the former one."""
     former = _newest.get(metadata.table_uuid)
     _newest[metadata.table_uuid] = location
-    _cache.keep(location, metadata)
+    _cache.put(location, metadata)
     if former is not None and former != location:
         _cache.forget(former)
 

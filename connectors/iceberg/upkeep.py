@@ -19,8 +19,8 @@ from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles, unshared_files
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import Catalog, CommitConflict
-from connectors.iceberg.places import SnapshotFiles
 from connectors.iceberg.rewrite import rewritten
+from connectors.iceberg.row_positions import SnapshotFiles
 from connectors.iceberg.snapshots import SnapshotChange, commit, publish
 from connectors.iceberg.tables import LakeTable, find_table, get_table
 
@@ -72,7 +72,7 @@ class Upkeep:
                 return str(self._maintain_once(get_table(self.catalog, name), 2))
         return str(self._maintain(get_table(self.catalog, name), 2))
 
-    def look_after(self, name: TableId) -> str:
+    def maintain(self, name: TableId) -> str:
         """Merge files where there are too many, and tell what was done. Raises SinkError."""
         table = find_table(self.catalog, name)
         done = UpkeepResult() if table is None else self._maintain(table, self.files)

@@ -97,7 +97,7 @@ class KafkaCluster:
 
     settings: KafkaSettings
     side: ErrorSide
-    _heard: list[tuple[int, str]] = field(default_factory=list)
+    _errors: list[tuple[int, str]] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (KafkaCluster, (self.settings, self.side))
@@ -119,7 +119,7 @@ class KafkaCluster:
         """A consumer that returns columns. Names in `own` have underscores for dots."""
         from connectors.kafka.fetch.fetcher import Fetcher
 
-        return self._create_client(lambda: Fetcher(self.settings.config(**own), self._hear))
+        return self._create_client(lambda: Fetcher(self.settings.config(**own), self._on_error))
 
     def producer(self, **own: Any) -> Producer:
         """A producer. Names in `own` have underscores for dots."""
@@ -142,7 +142,7 @@ class KafkaCluster:
                     polled.poll(0)
                 raise self.error(error, doing) from error
 
-        self._heard.clear()
+        self._errors.clear()
         return policy.call(attempt, f"{self.where}: {doing}")
 
     def partitions(self, policy: RetryPolicy) -> dict[str, int]:
@@ -173,9 +173,9 @@ class KafkaCluster:
         """
         found = error.args[0] if isinstance(error, KafkaException) else error
         code, text = found.code(), found.str()
-        if code in _AWAY and self._heard:
+        if code in _AWAY and self._errors:
             # A timeout does not tell the cause, but the earlier errors of the connections do.
-            code, text = self._heard[-1]
+            code, text = self._errors[-1]
         refused, unavailable = self.side.refused, self.side.unavailable
         where = where or self.where
         if code in _LOGIN:
@@ -209,7 +209,7 @@ class KafkaCluster:
             return _topics(admin, topic, min(1.0, ANSWER_S))
         except KafkaException:
             admin.poll(0)
-            if self._heard and self._heard[-1][0] not in _AWAY:
+            if self._errors and self._errors[-1][0] not in _AWAY:
                 raise
             return _topics(admin, topic, ANSWER_S)
 
@@ -224,15 +224,15 @@ class KafkaCluster:
     def _config(self, own: dict[str, Any]) -> dict[str, Any]:
         # The retry policy already logs lost connections, once.
         # Asking about a missing topic must not create it, which is the brokers' default for all but consumers.
-        fixed = {"error_cb": self._hear, "logger": log, "log_level": 0, "allow.auto.create.topics": False}
+        fixed = {"error_cb": self._on_error, "logger": log, "log_level": 0, "allow.auto.create.topics": False}
         if self.side is SINK:
             fixed |= _AT_ONCE
         return {**fixed, **self.settings.config(**own)}
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         # Keep the first reason, which tells the cause; "all brokers are down" follows it.
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._heard:
-            self._heard[:] = [(error.code(), error.str())]
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._errors:
+            self._errors[:] = [(error.code(), error.str())]
 
 
 def _topics(admin: AdminClient | Producer, topic: str | None, timeout_s: float) -> Any:

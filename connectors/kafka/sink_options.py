@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size
-from cdc.pattern_options import HoldsPatterns
+from cdc.pattern_options import PatternOption
 from cdc.schema import TableId
 from connectors.kafka.modes import BinaryMode, DecimalMode, EncodingModes, TimeMode, UnsignedMode
 from connectors.kafka.registry_options import RegistryOptions
@@ -75,7 +75,7 @@ HeaderPairs = Annotated[str, AfterValidator(_check_headers)]
 Mapping = Annotated[
     str,
     AfterValidator(_check_mapping),
-    HoldsPatterns(lambda text: [pattern for pattern, _ in topic_mapping(text)], of="sink"),
+    PatternOption(lambda text: [pattern for pattern, _ in topic_mapping(text)], of="sink"),
 ]
 
 
@@ -227,7 +227,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         description="`adaptive_time_microseconds`, or `connect`: milliseconds.",
     )
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """The named brokers."""
         return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
 

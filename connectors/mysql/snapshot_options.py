@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 
 from cdc.options import AnyCase, AtLeast, Duration, Field, OptionError, Remark
 from cdc.pattern import TablePattern
-from cdc.pattern_options import BY_TABLE, HoldsPatterns
+from cdc.pattern_options import BY_TABLE, PatternOption
 from cdc.schema import TableId
 from connectors.mysql.log_options import LogOptions
 
@@ -31,7 +31,7 @@ def _key_columns(text: str) -> list[tuple[str, str]]:
     return found
 
 
-KeyColumnsText = Annotated[str, HoldsPatterns(lambda text: [pattern for pattern, _ in _key_columns(text)])]
+KeyColumnsText = Annotated[str, PatternOption(lambda text: [pattern for pattern, _ in _key_columns(text)])]
 
 
 def _by_table(given: object) -> object:

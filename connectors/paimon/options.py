@@ -142,7 +142,7 @@ class PaimonSinkOptions(LakeSinkOptions):
         """The partition columns by table."""
         return partition_keys(self.partition_key)
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """The place of the tables: the catalog and its warehouse."""
         return (" ".join(filter(None, (shown_address(self.uri), self.catalog_options().get("warehouse")))),)
 

@@ -94,7 +94,7 @@ class StagedLoad(TableLoad[_StagedFile]):
 
     def _finish_body(self, body: _StagedFile) -> Any:
         body.close()
-        self._store.keep(self._path)
+        self._store.persist(self._path)
         return {"label": self._label, "file": self._path.name, "rows": self._rows, "headers": body.headers}
 
     def _nothing(self) -> Any:

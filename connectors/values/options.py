@@ -50,8 +50,8 @@ class ValuesSinkOptions(SinkOptions):
     """Writes schema changes and row images as JSON lines, to a file or to the terminal."""
 
     implementation: ClassVar[str] = "connectors.values.sink:ValuesSink"
-    takes_table_options: ClassVar[bool] = True
-    takes_partition_keys: ClassVar[bool] = True
+    accepts_table_options: ClassVar[bool] = True
+    accepts_partition_keys: ClassVar[bool] = True
     flink_only: ClassVar[dict[str, str]] = {
         "print.enabled": "lines are written to `path`, the terminal by default",
         "materialized.in.memory": "lines are written to `path`, the terminal by default",

@@ -66,7 +66,7 @@ class ValuesSink(Sink):
                     counts.setdefault(block.table, Counter()).update(block.kinds.to_pylist())
         except OSError as error:
             raise state_error(path, error) from error
-        self._store.keep(path)
+        self._store.persist(path)
         return [
             Prepared(
                 table, task.partition, f"{task.batch}/{path.name}",

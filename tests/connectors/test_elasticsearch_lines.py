@@ -94,7 +94,7 @@ def test_a_document_that_an_ingest_pipeline_drops_is_an_error() -> None:
     answer = {"errors": False, "items": [{"index": {"status": 200, "result": "noop", "_id": "1", "_index": "shop.t"}}]}
     client = SimpleNamespace(retry=RetryPolicy(), hosts=("h",), send=lambda *_, **__: answer)
     with pytest.raises(SinkError, match="has dropped the document 1"):
-        Sender(cast(Any, client), 1, lambda: None, keep=True).send([b'{"index":{}}\n{}\n'], 1)
+        Sender(cast(Any, client), 1, lambda: None, collect_refused=True).send([b'{"index":{}}\n{}\n'], 1)
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])

@@ -26,7 +26,9 @@ def test_the_status_file_names_what_a_server_has(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(run_module.PipelineRun, "go", fail)
     with pytest.raises(SinkError) as failed:
         run(
-            check_file(str(file)).spec, state_dir=tmp_path / "state", control=RunControl(words=for_a_server, guest=True)
+            check_file(str(file)).spec,
+            state_dir=tmp_path / "state",
+            control=RunControl(reword=for_a_server, guest=True),
         )
     seen = read_status(tmp_path / "state")
     assert seen is not None

@@ -331,7 +331,7 @@ def test_once_a_stop_is_asked_for_a_task_is_not_tried_again(tmp_path: Path) -> N
 
 def of_another_machine(stream: StreamReader, **differs: str) -> StreamReader:
     plan = stream._plan
-    side = replace(plan.side, alike={**installed(), **differs})
+    side = replace(plan.side, packages={**installed(), **differs})
     return StreamReader(SealedParts(replace(plan, side=side)))
 
 

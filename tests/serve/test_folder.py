@@ -31,7 +31,7 @@ def test_files_are_read_when_they_are_new_or_have_changed_and_told_when_they_are
     (tmp_path / "b.yaml").write_text("source: 1\n")
     (tmp_path / "a.yml").unlink()
     found = folder.look()
-    assert found.gone == (tmp_path / "a.yml",)
+    assert found.deleted == (tmp_path / "a.yml",)
     assert [version.spec for version in found.read] == [None]
     assert any("b.yaml:1:9: source: must be a mapping" in problem for problem in found.read[0].problems)
 
@@ -52,14 +52,14 @@ def test_a_file_with_a_list_is_a_pipeline_for_each_of_its_sinks(tmp_path: Path) 
     assert folder.look().read == ()
     file.write_text(listed("mart", "search"))
     found = folder.look()
-    assert found.gone == (file / "lake",)
+    assert found.deleted == (file / "lake",)
     assert [(version.sink, version.problems) for version in found.read] == [("mart", ()), ("search", ())]
     file.write_text("source: 1\n")
     found = folder.look()
-    assert found.gone == ()
+    assert found.deleted == ()
     assert [(version.sink, version.spec) for version in found.read] == [("mart", None), ("search", None)]
     file.unlink()
-    assert folder.look().gone == (file / "mart", file / "search")
+    assert folder.look().deleted == (file / "mart", file / "search")
 
 
 def test_a_list_in_the_place_of_one_sink_is_another_pipeline(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_list_in_the_place_of_one_sink_is_another_pipeline(tmp_path: Path) -> 
     folder.look()
     file.write_text(listed("lake"))
     found = folder.look()
-    assert found.gone == (file,)
+    assert found.deleted == (file,)
     assert [version.key for version in found.read] == [file / "lake"]
 
 
@@ -106,7 +106,7 @@ def test_a_file_that_was_refused_is_read_once_the_other_one_is_gone(tmp_path: Pa
     assert folder.look().read == ()
     (tmp_path / "old.yaml").unlink()
     found = folder.look()
-    assert (found.gone, [version.file.name for version in found.read]) == ((tmp_path / "old.yaml",), ["new.yaml"])
+    assert (found.deleted, [version.file.name for version in found.read]) == ((tmp_path / "old.yaml",), ["new.yaml"])
     assert not found.read[0].refused
 
 

@@ -198,7 +198,7 @@ def test_bulk_data_is_there_for_the_next_run_until_it_is_dropped(url: str, tmp_p
         if folder == "a":
             path.parent.mkdir(parents=True)
             path.write_bytes(b"rows")
-            store.within("sink").keep(path)
+            store.within("sink").persist(path)
         if folder == "b":
             assert path.read_bytes() == b"rows"
             store.within("sink").drop(path.parent)

@@ -13,7 +13,7 @@ from cdc.job.lock import RunLock
 from cdc.job.savepoint import begin_from, create_savepoint
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
-from cdc.state.savepoint import about
+from cdc.state.savepoint import read_savepoint
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: {sink}\n{more}pipeline:\n  name: shop\n"
 DUCKDB = FILE.format(sink="duckdb", more="  path: shop.duckdb\n")
@@ -45,7 +45,7 @@ def test_a_savepoint_becomes_a_state_directory_without_what_belongs_to_a_run(sta
     (state.root / "source" / "history").write_text("kept")
     made = create_savepoint(spec(tmp_path), state.root)
     assert made.parent == tmp_path / "savepoints"
-    assert (about(made).name, about(made).batch, about(made).sink) == ("shop", 0, "duckdb")
+    assert (read_savepoint(made).name, read_savepoint(made).batch, read_savepoint(made).sink) == ("shop", 0, "duckdb")
     again = StateDir(tmp_path / "again")
     begin_from(spec(tmp_path), made, again.root)
     assert (again.root / "source" / "history").read_text() == "kept"
@@ -78,7 +78,7 @@ def test_a_savepoint_of_a_newer_version_is_refused(state: StateDir, tmp_path: Pa
     fields = json.loads((made / "savepoint.json").read_text())
     (made / "savepoint.json").write_text(json.dumps({**fields, "format": 99}))
     with pytest.raises(StateError, match="has format 99"):
-        about(made)
+        read_savepoint(made)
 
 
 def test_none_is_made_while_it_runs_or_in_the_middle_of_something(state: StateDir, tmp_path: Path) -> None:
@@ -109,5 +109,5 @@ def test_savepoints_of_a_sink_are_not_among_the_states_of_sinks(tmp_path: Path) 
     made = create_savepoint(spec(tmp_path, text), state.root)
     assert made.parent == tmp_path / ".cdc" / "savepoints"
     assert made.name.startswith("shop-lake-")
-    assert about(made).name == "shop/lake"
+    assert read_savepoint(made).name == "shop/lake"
     assert [path.name for path in state.root.parent.iterdir()] == ["lake"]

@@ -97,7 +97,7 @@ def test_a_staged_file_moves_to_the_driver(state: StateDir, door: Door) -> None:
         path = there.bulk("staging") / str(batch) / "0-7.arrows"
         path.parent.mkdir(parents=True)
         path.write_bytes(rows)
-        there.keep(path)
+        there.persist(path)
         found = state.sink.bulk("staging") / str(batch) / "0-7.arrows"
         assert found.read_bytes() == rows
         assert [each.name for each in found.parent.iterdir()] == ["0-7.arrows"]
@@ -107,7 +107,7 @@ def test_a_staged_file_moves_to_the_driver(state: StateDir, door: Door) -> None:
     path = there.bulk("staging") / "3" / "0-9.arrows"
     path.parent.mkdir(parents=True)
     path.write_bytes(rows)
-    there.keep(path)
+    there.persist(path)
     assert [each.name for each in there.bulk("staging").iterdir()] == ["3"]
     there.note(there.bulk("labels") / "1.jsonl", b"one\n")
     there.note(there.bulk("labels") / "1.jsonl", b"two\n")
@@ -124,7 +124,7 @@ def test_a_staged_file_is_in_the_object_store_before_the_answer(tmp_path: Path) 
         path = there.bulk("staging/3/0-1.arrows")
         path.parent.mkdir(parents=True)
         path.write_bytes(b"rows")
-        there.keep(path)
+        there.persist(path)
         assert [name.partition("/sink/")[2] for name in Bucket(url).names("bulk")] == ["staging/3/0-1.arrows"]
         server.close()
 
@@ -142,11 +142,11 @@ def test_what_the_disk_of_the_driver_refuses_is_the_error_of_the_task(
         patch(f"cdc.state.served.server.{refusing}", side_effect=full),
         pytest.raises(StateError, match="cannot write the state: No space left") as caught,
     ):
-        there.keep(path)
+        there.persist(path)
     assert not isinstance(caught.value, StateUnavailable), "the driver was reached"
     assert list(path.parent.iterdir()) == [], "tasks that are tried again must not fill the executor's disk"
     path.write_bytes(bytes(2_000_000))
-    there.keep(path)  # over the same connection
+    there.persist(path)  # over the same connection
     assert (state.sink.bulk("staging") / "1" / "0-0.arrows").stat().st_size == 2_000_000
 
 
@@ -159,7 +159,7 @@ def test_a_disk_that_gets_full_only_as_a_file_is_synced_is_the_error_of_the_task
         patch("cdc.state.durable.close_synced", side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
         pytest.raises(StateError, match="cannot write the state: No space left") as caught,
     ):
-        there.keep(path)
+        there.persist(path)
     assert not isinstance(caught.value, StateUnavailable)
     assert list((state.sink.bulk("staging") / "1").iterdir()) == []
 

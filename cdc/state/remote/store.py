@@ -64,10 +64,10 @@ class RemoteStore(LocalStore):
         return RemoteLog(self, name, kind, header)
 
     def bulk(self, folder: str) -> Path:
-        """A folder of the working copy; files become durable by `keep`."""
+        """A folder of the working copy; files become durable by `persist`."""
         return self.copy / ".bulk" / self.root.relative_to(self.copy) / folder
 
-    def keep(self, path: Path) -> None:
+    def persist(self, path: Path) -> None:
         """Upload a file of bulk data, under a name unique to this run. Raises StateError."""
         relative = path.relative_to(self.copy / ".bulk").as_posix()
         writer = self._writer

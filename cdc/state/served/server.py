@@ -201,7 +201,7 @@ class StateServer:
                 with durable(temporary, path) as staged:
                     for piece in remaining:
                         staged.write(piece)
-                store.keep(path)
+                store.persist(path)
             except OSError as error:  # also when the batch's folder went meanwhile: nobody wants these rows any more
                 raise state_error(path, error) from error
         except CdcError as error:

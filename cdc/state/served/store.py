@@ -139,11 +139,11 @@ class ServedStore(Store):
         return ServedLog(self, name, kind, header)
 
     def bulk(self, folder: str) -> Path:
-        """A local folder among Spark's temporary files; `keep` uploads files from it."""
+        """A local folder among Spark's temporary files; `persist` uploads files from it."""
         scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
         return Path(scratch) / f"cdc-{self.door.port}-{os.getpid()}" / self.folder / folder
 
-    def keep(self, path: Path) -> None:
+    def persist(self, path: Path) -> None:
         """Hand a file over: it lasts with the driver when this returns. It is gone here, also when this raises:
         who tries again stages the rows again."""
         try:

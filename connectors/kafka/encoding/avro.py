@@ -140,7 +140,7 @@ def _source(table: TableId, naming: Naming) -> Iterator[Part]:
 
 def _value(name: str, op: int, *, union: bool = False) -> Value:
     size = 16 if op == values.TEXT else 24
-    field = FieldEncoding(name, op, quoted=union, room=size)
+    field = FieldEncoding(name, op, quoted=union, size=size)
     return Value(field, messages.AVRO_VALUE, _Constant(union))
 
 

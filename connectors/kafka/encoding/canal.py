@@ -56,7 +56,7 @@ def layout(table: TableId, schema: TableSchema) -> MessageLayout:
         b',"isDdl":false,"mysqlType":', json_text(types), b',"old":', RowPart(BEFORE, fields, messages.CHANGED),
         b',"pkNames":', json_text(list(schema.primary_key) or None), b',"sql":"","sqlType":', json_text(numbers),
         b',"table":', json_text(table.table), b',"ts":', Value(FieldEncoding("now_ms", values.INT64)), b',"type":',
-        Value(FieldEncoding("type", values.TEXT, quoted=True, room=2)), b"}",
+        Value(FieldEncoding("type", values.TEXT, quoted=True, size=2)), b"}",
     )  # fmt: skip
     names = schema.primary_key
     key: tuple[Part, ...] = (RowPart(KEY, tuple(field for name in names for field in fields if field.name == name)),)
@@ -66,15 +66,15 @@ def layout(table: TableId, schema: TableSchema) -> MessageLayout:
 def _field(column: Column) -> FieldEncoding:
     kind, name = column.type.kind, column.name
     if parts_of(column).labels or is_bits(column):
-        return FieldEncoding(name, values.RAW, quoted=True, room=2)
+        return FieldEncoding(name, values.RAW, quoted=True, size=2)
     if kind is Kind.DECIMAL:
         wide = (column.type.length or 10) > _MOST_DIGITS
         return FieldEncoding(
-            name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, quoted=True, room=104
+            name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, quoted=True, size=104
         )
     op, size = _OPS[kind]
     digits = column.type.length or 0 if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else 0
-    return FieldEncoding(name, op, digits, quoted=True, room=size)
+    return FieldEncoding(name, op, digits, quoted=True, size=size)
 
 
 def _jdbc(column: Column) -> int:

@@ -64,7 +64,7 @@ def encoded(column: Column, modes: EncodingModes) -> EncodedColumn:
     if kind is Kind.DECIMAL:
         return _decimal(name, column.type, modes)
     if kind in TEXTS:
-        return EncodedColumn(FieldEncoding(name, values.TEXT, quoted=True, room=2), _text_schema(column))
+        return EncodedColumn(FieldEncoding(name, values.TEXT, quoted=True, size=2), _text_schema(column))
     if kind in BINARIES:
         return _binary(column, modes)
     if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
@@ -110,7 +110,7 @@ def _integer(column: Column) -> EncodedColumn:
 def _big_unsigned(name: str, modes: EncodingModes) -> EncodedColumn:
     if modes.unsigned == "long":
         return EncodedColumn(FieldEncoding(name, values.INT64), {"type": "int64"})
-    return EncodedColumn(FieldEncoding(name, values.UINT64_BYTES, quoted=True, room=64), _decimal_schema(20, 0))
+    return EncodedColumn(FieldEncoding(name, values.UINT64_BYTES, quoted=True, size=64), _decimal_schema(20, 0))
 
 
 def _decimal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
@@ -120,9 +120,9 @@ def _decimal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
         schema = _decimal_schema(digits, scale)
         if wide:
             return EncodedColumn(
-                FieldEncoding(name, values.BASE64, quoted=True, room=8), schema, lambda array: _bytes(array, scale)
+                FieldEncoding(name, values.BASE64, quoted=True, size=8), schema, lambda array: _bytes(array, scale)
             )
-        return EncodedColumn(FieldEncoding(name, values.DECIMAL_BYTES, quoted=True, room=32), schema)
+        return EncodedColumn(FieldEncoding(name, values.DECIMAL_BYTES, quoted=True, size=32), schema)
     quoted = modes.decimal == "string"
     op, size = (values.RAW, 8) if wide else (values.DECIMAL, 104)
     return EncodedColumn(FieldEncoding(name, op, scale, quoted, size), {"type": "string" if quoted else "double"})
@@ -132,10 +132,10 @@ def _binary(column: Column, modes: EncodingModes) -> EncodedColumn:
     bits = re.match(r"bit\s*\(\s*(\d+)\s*\)", column.source_type, re.IGNORECASE)
     if bits is not None:
         schema = _named_schema("bytes", "io.debezium.data.Bits", length=bits[1])
-        return EncodedColumn(FieldEncoding(column.name, values.BACKWARDS, quoted=True, room=8), schema)
+        return EncodedColumn(FieldEncoding(column.name, values.BACKWARDS, quoted=True, size=8), schema)
     op = values.HEX if modes.binary == "hex" else values.BASE64
     kind = "bytes" if modes.binary == "bytes" else "string"
-    return EncodedColumn(FieldEncoding(column.name, op, quoted=True, room=8), {"type": kind})
+    return EncodedColumn(FieldEncoding(column.name, op, quoted=True, size=8), {"type": kind})
 
 
 def _with_values(column: Column, found: EncodedColumn) -> EncodedColumn:
@@ -153,7 +153,7 @@ def _temporal(name: str, kind: DataType, modes: EncodingModes) -> EncodedColumn:
     millis = FieldEncoding(name, values.DIVIDED, 1000)
     micros = FieldEncoding(name, values.INT64)
     if kind.kind is Kind.TIMESTAMP_LTZ:
-        field = FieldEncoding(name, values.INSTANT, digits, quoted=True, room=40)
+        field = FieldEncoding(name, values.INSTANT, digits, quoted=True, size=40)
         return EncodedColumn(field, _named_schema("string", "io.debezium.time.ZonedTimestamp"))
     if kind.kind is Kind.TIME:
         if connect:
@@ -171,20 +171,20 @@ def _encode_other_kind(column: Column, modes: EncodingModes) -> EncodedColumn:
     if kind is Kind.BOOLEAN:
         return EncodedColumn(FieldEncoding(name, values.BOOL), {"type": "boolean"})
     if kind is Kind.FLOAT:
-        return EncodedColumn(FieldEncoding(name, values.FLOAT32, room=32), {"type": "float"})
+        return EncodedColumn(FieldEncoding(name, values.FLOAT32, size=32), {"type": "float"})
     if kind is Kind.DOUBLE:
-        return EncodedColumn(FieldEncoding(name, values.FLOAT64, room=32), {"type": "double"})
+        return EncodedColumn(FieldEncoding(name, values.FLOAT64, size=32), {"type": "double"})
     if kind is Kind.DATE:
         date = "org.apache.kafka.connect.data.Date" if modes.time == "connect" else "io.debezium.time.Date"
         return EncodedColumn(FieldEncoding(name, values.INT32), _named_schema("int32", date))
     if kind is Kind.JSON:
         return EncodedColumn(
-            FieldEncoding(name, values.TEXT, quoted=True, room=2), _named_schema("string", "io.debezium.data.Json")
+            FieldEncoding(name, values.TEXT, quoted=True, size=2), _named_schema("string", "io.debezium.data.Json")
         )
     if kind is Kind.VECTOR:
         schema = {"type": "array", "items": {"type": "float", "optional": False}}
         return EncodedColumn(
-            FieldEncoding(name, values.FLOATS, room=8), {**schema, **_version("io.debezium.data.FloatVector")}
+            FieldEncoding(name, values.FLOATS, size=8), {**schema, **_version("io.debezium.data.FloatVector")}
         )
     return _geometry(column)
 
@@ -197,10 +197,10 @@ def _geometry(column: Column) -> EncodedColumn:
     ]
     if not point:
         schema = {"type": "struct", "fields": wkb, **_version("io.debezium.data.geometry.Geometry"), "doc": "Geometry"}
-        return EncodedColumn(FieldEncoding(column.name, values.GEOMETRY, room=80), {**schema, "optional": True})
+        return EncodedColumn(FieldEncoding(column.name, values.GEOMETRY, size=80), {**schema, "optional": True})
     axes: list[Schema] = [{"type": "double", "optional": False, "field": axis} for axis in "xy"]
     schema = {"type": "struct", "fields": [*axes, *wkb], **_version("io.debezium.data.geometry.Point")}
-    return EncodedColumn(FieldEncoding(column.name, values.POINT, room=144), {**schema, "doc": "Geometry (POINT)"})
+    return EncodedColumn(FieldEncoding(column.name, values.POINT, size=144), {**schema, "doc": "Geometry (POINT)"})
 
 
 def _text_schema(column: Column) -> Schema:

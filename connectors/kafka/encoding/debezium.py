@@ -127,7 +127,7 @@ def _source(table: TableId, naming: Naming) -> list[Part]:
         elif name in (*_NUMBERS, "thread"):
             parts.append(Value(FieldEncoding(name, values.INT64)))
         else:
-            parts.append(Value(FieldEncoding(name, values.TEXT, quoted=True, room=2)))
+            parts.append(Value(FieldEncoding(name, values.TEXT, quoted=True, size=2)))
     return [Shared(tuple(parts[:row])), *parts[row:]]
 
 

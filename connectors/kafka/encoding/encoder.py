@@ -69,7 +69,7 @@ class Encoder:
         self._tombstones = tombstones and layout.tombstones
         self._records = RecordTemplate(layout.key, layout.value)
         self._moved = RecordTemplate(layout.moved, ()) if layout.moved is not None else None
-        self._beside = other_columns(layout.value)
+        self._metadata = other_columns(layout.value)
 
     def encode(self, block: ChangeBlock) -> Iterator[EncodedMessages]:
         """Encode a block, part by part. Raises SinkError for changes that the format cannot express."""
@@ -97,7 +97,7 @@ class Encoder:
         first, last = max(0, int(used.min()) - 1), min(rows.num_rows, int(used.max()) + 2)
         picks = np.where(picks >= 0, picks - first, -1)
         slice_ = rows.slice(first, last - first)
-        metadata = {name: _sliced(origin.column(name), part.start, len(picks)) for name in self._beside}
+        metadata = {name: _sliced(origin.column(name), part.start, len(picks)) for name in self._metadata}
         deleted = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
         records, sizes = self._records.write(slice_, metadata, picks, origin.events.of[part], deleted)
         headers: dict[int, Headers] = {}

@@ -42,7 +42,7 @@ def canal(table: TableId, schema: TableSchema) -> MessageLayout:
         table, schema,
         (
             b'{"old":', RowPart(BEFORE, fields, messages.WHOLE), b',"data":[', RowPart(KEY, fields), b'],"type":',
-            Value(FieldEncoding("type", values.TEXT, quoted=True, room=2)), b',"database":', json_text(table.database),
+            Value(FieldEncoding("type", values.TEXT, quoted=True, size=2)), b',"database":', json_text(table.database),
             b',"table":', json_text(table.table), b',"pkNames":', json_text(list(schema.primary_key)), b"}",
         ),
     )  # fmt: skip
@@ -67,11 +67,11 @@ def _field(column: Column, field: FieldEncoding) -> FieldEncoding:
     if is_bits(column):
         return replace(field, op=values.BACKWARDS, quoted=True)
     if kind is Kind.BOOLEAN:
-        return replace(field, op=values.BOOL, room=8)
+        return replace(field, op=values.BOOL, size=8)
     if kind is Kind.JSON:
         return replace(field, op=values.TEXT, quoted=True)
     if kind is Kind.TIMESTAMP_LTZ:
-        return replace(field, op=values.ZONED, room=_INSTANT_ROOM)
+        return replace(field, op=values.ZONED, size=_INSTANT_ROOM)
     if kind is Kind.DECIMAL and field.op == values.RAW:
         return replace(field, quoted=True)
     return field

@@ -64,7 +64,7 @@ def _csv_key(table: TableId, key: Sequence[Part]) -> tuple[Part, ...]:
 def _csv_field(field: FieldEncoding) -> FieldEncoding:
     unnamed = replace(field, label="")
     if field.op in (values.TEXT, values.RAW):
-        return replace(unnamed, op=values.CSV, quoted=True, room=8)
+        return replace(unnamed, op=values.CSV, quoted=True, size=8)
     if field.op == values.LATIN1:  # would be escaped as in JSON, which CSV does not know
-        return replace(unnamed, op=values.BASE64, room=8)
+        return replace(unnamed, op=values.BASE64, size=8)
     return unnamed

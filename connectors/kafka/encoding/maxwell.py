@@ -32,12 +32,12 @@ def layout(table: TableId, schema: TableSchema) -> MessageLayout:
     keys = tuple(by_name[name] for name in schema.primary_key)
     where = b'"database":' + json_text(table.database) + b',"table":' + json_text(table.table)
     value: tuple[Part, ...] = (
-        b"{", where, b',"type":', Value(FieldEncoding("maxwell_type", values.TEXT, quoted=True, room=2)),
+        b"{", where, b',"type":', Value(FieldEncoding("maxwell_type", values.TEXT, quoted=True, size=2)),
         Shared((
             b',"ts":', Value(FieldEncoding("ts_ms", values.DIVIDED, _SECOND_MS)),
             b',"position":"', Value(FieldEncoding("file", values.TEXT)),
             b":", Value(FieldEncoding("begin", values.INT64)),
-            b'","gtid":', Value(FieldEncoding("gtid", values.TEXT, quoted=True, room=2)),
+            b'","gtid":', Value(FieldEncoding("gtid", values.TEXT, quoted=True, size=2)),
             b',"server_id":', Value(FieldEncoding("server_id", values.INT64)),
         )),
         b',"primary_key_columns":', json_text(list(schema.primary_key)),

@@ -50,15 +50,15 @@ def prepared_of(schema: TableSchema) -> dict[str, Prepare]:
 def _field(column: Column) -> FieldEncoding:
     kind, name = column.type.kind, column.name
     if _is(column, "set") or is_bits(column) or (kind is Kind.JSON and _is(column, "json")):
-        return FieldEncoding(name, values.RAW, room=8)
+        return FieldEncoding(name, values.RAW, size=8)
     if kind is Kind.DECIMAL:
         wide = (column.type.length or 10) > _MOST_DIGITS
-        return FieldEncoding(name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, room=104)
+        return FieldEncoding(name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, size=104)
     if kind in _NUMBERS:
         op, size = _NUMBERS[kind]
-        return FieldEncoding(name, op, room=size)
+        return FieldEncoding(name, op, size=size)
     op, size = _TEXTS[kind]
-    return FieldEncoding(name, op, column.type.length or 0 if kind in _MOMENTS else 0, quoted=True, room=size)
+    return FieldEncoding(name, op, column.type.length or 0 if kind in _MOMENTS else 0, quoted=True, size=size)
 
 
 def _prepare(column: Column) -> Prepare | None:

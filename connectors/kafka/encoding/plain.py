@@ -20,7 +20,7 @@ def layout(schema: TableSchema) -> MessageLayout:
     """
     instants = {column.name for column in schema.columns if column.type.kind is Kind.TIMESTAMP_LTZ}
     fields = tuple(
-        replace(field, op=values.INSTANT, room=_INSTANT_ROOM) if field.name in instants else field
+        replace(field, op=values.INSTANT, size=_INSTANT_ROOM) if field.name in instants else field
         for field in fields_of(schema)
     )
     by_name = {field.name: field for field in fields}

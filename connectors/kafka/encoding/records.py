@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.kafka.encoding.kernels.records import RECORD_BYTES, write_records
-from connectors.kafka.encoding.template import Beside, Description, Part
+from connectors.kafka.encoding.template import Description, Metadata, Part
 
 Record = dict[str, bytes]
 """The `key` and `value` of a message, as far as it has them."""
@@ -32,7 +32,7 @@ class RecordTemplate:
         self._out = np.empty(0, np.uint8)
 
     def write(
-        self, rows: pa.RecordBatch, beside: Beside, picks: np.ndarray, events: np.ndarray, skip: np.ndarray
+        self, rows: pa.RecordBatch, beside: Metadata, picks: np.ndarray, events: np.ndarray, skip: np.ndarray
     ) -> tuple[list[Record], np.ndarray]:
         """Write one record per message; return the records, and the bytes of key and value of each.
 
@@ -46,7 +46,7 @@ class RecordTemplate:
         count = len(picks)
         found = Description(rows, beside, count)
         keys, parts = found.add(self._key), found.add(self._value)
-        start = self._place(found.room + count * RECORD_BYTES)
+        start = self._place(found.size + count * RECORD_BYTES)
         picks, skip = np.ascontiguousarray(picks, np.int64), np.ascontiguousarray(skip, np.uint8)
         events, sizes = np.ascontiguousarray(events, np.int64), np.empty(count, np.int64)
         at, columns, memo = found.addresses()

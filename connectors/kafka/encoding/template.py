@@ -28,9 +28,9 @@ _FACTORS = {
 
 @dataclass(frozen=True, slots=True)
 class FieldEncoding:
-    """The encoding of a column's values: the kernels' `op`, its `detail`, and the most bytes (`room`) of a value.
+    """The encoding of a column's values: the kernels' `op`, its `detail`, and the most bytes (`size`) of a value.
 
-    `room` does not include the text of values of variable length. `label` is the member's name in objects if it is not
+    `size` does not include the text of values of variable length. `label` is the member's name in objects if it is not
     the column's; otherwise empty.
     """
 
@@ -38,7 +38,7 @@ class FieldEncoding:
     op: int
     detail: int = 0
     quoted: bool = False
-    room: int = 24
+    size: int = 24
     label: str | None = None
 
     @property
@@ -81,24 +81,24 @@ class Shared:
 
 
 Part = bytes | RowPart | Value | Shared
-Beside = Mapping[str, pa.Array | bytes]
+Metadata = Mapping[str, pa.Array | bytes]
 """The columns with a value per message; bytes are the text that all messages have."""
 
 
 class Description:
     """Parts in the form that the kernels read: addresses of literals, and of the columns of some rows.
 
-    `room` is the most bytes that they take for `count` messages. Keep the object, the rows and the columns beside them
+    `size` is the most bytes that they take for `count` messages. Keep the object, the rows and the columns beside them
     alive until the kernel has finished.
     """
 
-    def __init__(self, rows: pa.RecordBatch, beside: Beside, count: int) -> None:
-        self._rows, self._beside, self._count = rows, beside, count
+    def __init__(self, rows: pa.RecordBatch, beside: Metadata, count: int) -> None:
+        self._rows, self._metadata, self._count = rows, beside, count
         self._lines: list[tuple[int, int, int, int]] = []
         self._columns: list[tuple[int, ...]] = []
         self._kept: list[np.ndarray] = []
         self._known: dict[tuple[FieldEncoding, ...], tuple[int, int, int]] = {}
-        self.room = _MARGIN
+        self.size = _MARGIN
 
     def addresses(self) -> tuple[int, int, int]:
         """The addresses of int64[p, 4] parts, int64[c, 11] columns, int64[p, 3] zeros. Call after the last `add`."""
@@ -124,13 +124,13 @@ class Description:
             else:
                 self._kept.append(literal := np.frombuffer(part, np.uint8))
                 self._lines.append((messages.LITERAL, int(literal.ctypes.data), len(literal), 0))
-                self.room += self._count * len(literal)
+                self.size += self._count * len(literal)
         return len(self._lines) - before
 
     def _with_texts(self, parts: Sequence[Part]) -> Iterator[Part]:
         """The parts, with texts instead of values that are the same in all messages."""
         for part in parts:
-            if isinstance(part, Value) and isinstance(text := self._beside[part.field.name], bytes):
+            if isinstance(part, Value) and isinstance(text := self._metadata[part.field.name], bytes):
                 yield part.text(text)
             elif isinstance(part, Shared):
                 nested = _merge_literals(self._with_texts(part.parts))
@@ -143,26 +143,26 @@ class Description:
 
     def _row(self, part: RowPart) -> None:
         if part.fields not in self._known:
-            first, before = len(self._columns), self.room
+            first, before = len(self._columns), self.size
             for field in part.fields:
                 array = self._rows.column(field.name)
                 self._kept.append(prefix := _prefix(field))
                 size = len(field.label_text)
                 self._columns.append(_numbers(field, array, prefix, size))
-                self.room += self._count * (size + field.room + 8) + 2 * _size(field, array)
-            self._known[part.fields] = first, len(self._columns), self.room - before
+                self.size += self._count * (size + field.size + 8) + 2 * _size(field, array)
+            self._known[part.fields] = first, len(self._columns), self.size - before
         else:
-            self.room += self._known[part.fields][2]
+            self.size += self._known[part.fields][2]
         first, last, _ = self._known[part.fields]
         self._lines.append((part.kind, first, last, part.which))
-        self.room += self._count * _AROUND
+        self.size += self._count * _AROUND
 
     def _value(self, part: Value) -> None:
         field = part.field
-        array = self._beside[field.name]
+        array = self._metadata[field.name]
         self._lines.append((part.kind, len(self._columns), len(self._columns) + 1, 0))
         self._columns.append(_numbers(field, array, None, 0))
-        self.room += self._count * (field.room + 8) + _size(field, array)
+        self.size += self._count * (field.size + 8) + _size(field, array)
 
 
 def other_columns(parts: Iterable[Part]) -> frozenset[str]:
@@ -221,7 +221,7 @@ def _numbers(field: FieldEncoding, array: pa.Array, prefix: np.ndarray | None, s
 
 
 def _size(field: FieldEncoding, array: pa.Array) -> int:
-    """The most bytes that the texts of a column's values take in addition to `room`."""
+    """The most bytes that the texts of a column's values take in addition to `size`."""
     factor = _FACTORS.get(field.op, 0)
     if factor == 0 or len(array) == 0:
         return 0

@@ -49,7 +49,7 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
     Without entries, it has to wait for rows of other partitions.
     """
     for statement in reading.statements:
-        position = place_of(messages, statement)
+        position = position_of(messages, statement)
         if position in around.known.carried or not statement.changes or not concerns(statement, around.tables):
             continue
         if statement.place is not None and around.order.waits_for_rows(statement, position, around.known, around.parts):
@@ -67,7 +67,7 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
 def left_out(messages: Messages, reading: Reading, around: Around, count: int) -> Iterator[tuple[int, str]]:
     """Report which of the first `count` messages should change the sink but do not: their offsets, and sentences."""
     for statement in reading.statements:
-        position = place_of(messages, statement)
+        position = position_of(messages, statement)
         if statement.message >= count or not concerns(statement, around.tables):
             continue
         if not statement.changes and not _LEAVES_BEHIND.match(statement.sql):
@@ -107,7 +107,7 @@ def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry |
     match statement.changes:
         case (AlteredColumns(table) as change,) if change.added and table not in around.known.schemas:
             if not _refusal_reason(messages, statement, around):
-                return early_entry(table, change.added, *place_of(messages, statement))
+                return early_entry(table, change.added, *position_of(messages, statement))
     return None
 
 
@@ -134,7 +134,7 @@ def _unsure_values(change: AlteredColumns, key: Sequence[str]) -> Iterator[str]:
         )
 
 
-def place_of(messages: Messages, statement: DdlMessage) -> tuple[str, int]:
+def position_of(messages: Messages, statement: DdlMessage) -> tuple[str, int]:
     """The partition's name and the offset of a statement, as the history has them."""
     return partition_name(messages.topic, messages.partition), messages.place(statement.message)
 
@@ -183,7 +183,7 @@ def _refused_tables(statement: DdlMessage, known: HistoryState) -> str:
 
 def _refused_place(messages: Messages, statement: DdlMessage, around: Around) -> str:
     if statement.place is not None:
-        return around.order.refusal_reason(place_of(messages, statement), around.known, around.parts)
+        return around.order.refusal_reason(position_of(messages, statement), around.known, around.parts)
     partitions = around.partitions(messages.topic)
     if partitions > 1:
         return f"the topic has {partitions} partitions, so it has no order with the rows"

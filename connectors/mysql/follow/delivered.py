@@ -18,7 +18,7 @@ from connectors.mysql import events
 from connectors.mysql.follow.foreign import DeliveredPart
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.places import whole_log
+from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import Segment, gtids_after
 from connectors.mysql.log.sequences import sequence_of

@@ -11,7 +11,7 @@ from cdc.errors import PositionLost, SourceError
 from connectors.mysql.follow.foreign import DeliveredPart, parse_position
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.buffer_view import BufferView
-from connectors.mysql.log.places import whole_log
+from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.log.stream import OpenStream

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from cdc.schema import TableId
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.follow.segmenter import Segmenter
-from connectors.mysql.log.places import whole_log
+from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import OpenStream

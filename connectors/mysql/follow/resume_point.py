@@ -11,7 +11,7 @@ from cdc.schema import TableId
 from connectors.mysql.follow.redefined import ChangedTables
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
-from connectors.mysql.log.places import first_after, gtids_at, whole_log
+from connectors.mysql.log.position_search import first_after, gtids_at, whole_log
 from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.gtid_range import GtidRange, Gtids, lacking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cdc.errors import SourceError
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.log.places import first_after, first_at, gtids_at
+from connectors.mysql.log.position_search import first_after, first_at, gtids_at
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import (

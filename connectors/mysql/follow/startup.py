@@ -13,7 +13,7 @@ from cdc.schema import TableId
 from connectors.mysql.follow.redefined import changed_between
 from connectors.mysql.follow.start_position import find_start
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.log.places import gtids_at
+from connectors.mysql.log.position_search import gtids_at
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import StartingDefinitions
 from connectors.mysql.server.connection_errors import is_gone

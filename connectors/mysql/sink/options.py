@@ -104,7 +104,7 @@ class ServerSinkOptions(SinkOptions):
         """The effective TLS mode: `tls.mode` if given, else `preferred` for this machine, else `verify-identity`."""
         return self.tls_mode or ("preferred" if is_loopback(self.address[0]) else "verify-identity")
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """Return the server."""
         host, port = self.address
         return (f"{host}:{port}",)

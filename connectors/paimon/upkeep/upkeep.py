@@ -36,7 +36,7 @@ class Upkeep:
             or "0 files merged, 0 snapshots expired"
         )
 
-    def look_after(self, name: TableId) -> str:
+    def maintain(self, name: TableId) -> str:
         """Merge files where there are too many, and tell what was done. Raises SinkError."""
         table = find_table(self.catalog, name)
         return "" if table is None else self._maintain(table, least=self.files, whole=False, manifests=MOST_MANIFESTS)

@@ -42,8 +42,8 @@ def from_folder(text: str, info: ValidationInfo, kind: str) -> str:
 class LakeSinkOptions(SinkOptions):
     """Options shared by sinks of lakes."""
 
-    takes_table_options: ClassVar[bool] = True
-    takes_partition_keys: ClassVar[bool] = True
+    accepts_table_options: ClassVar[bool] = True
+    accepts_partition_keys: ClassVar[bool] = True
 
     secrets: dict[str, SecretStr] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
     """Catalog properties that are secret, by name."""

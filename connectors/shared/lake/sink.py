@@ -63,7 +63,7 @@ class BatchCommits(Protocol):
 class LakeUpkeep(Protocol):
     """Merges the files of tables and expires old snapshots."""
 
-    def look_after(self, table: TableId, /) -> str:
+    def maintain(self, table: TableId, /) -> str:
         """Merge files where there are too many; returns a description. Raises SinkError."""
 
     def compact(self, table: TableId, /) -> str:
@@ -98,7 +98,7 @@ class LakeSink(TableSink[str]):
         self._commits.commit(batch, prepared)
         if self._turns is not None:
             tables = list(dict.fromkeys(handle.table for handle in prepared))
-            self._turns.after_commit(tables, self._upkeep.look_after)
+            self._turns.after_commit(tables, self._upkeep.maintain)
 
     def compact(self, table: TableId) -> str:
         """Merge the files of a table and expire old snapshots; returns a description. Driver."""

@@ -76,7 +76,7 @@ class LoadSinkOptions(SinkOptions):
         packing_header, packings: body compression, by the values of that header.
     """
 
-    takes_table_options: ClassVar[bool] = True
+    accepts_table_options: ClassVar[bool] = True
     fixed_reason: ClassVar[str] = "times that are there would be of another clock than those that follow"
     set_by_sink: ClassVar[frozenset[str]]
     harmful: ClassVar[Mapping[str, str]]
@@ -222,7 +222,7 @@ class LoadSinkOptions(SinkOptions):
         ours = self.set_by_sink | self.harmful.keys() | {"strict_mode", "max_filter_ratio"}
         return {name: text for _, name, text in self.headers() if name not in ours}
 
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """Every front end."""
         return tuple(dict.fromkeys(one.host_header for one in (*self.http_frontends(), *self.sql_frontends())))
 

@@ -68,7 +68,7 @@ def test_a_label_that_is_taken_names_its_transaction() -> None:
     reply = load_reply(
         answer({"TxnId": -1, "Status": "Label Already Exists", "ExistingJobStatus": "PRECOMMITTED", "Message": message})
     )
-    assert reply.label_taken
+    assert reply.label_exists
     assert reply.txn == 123
 
 

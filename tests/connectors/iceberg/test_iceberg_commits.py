@@ -30,7 +30,7 @@ from cdc.schema import (
 )
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
-from connectors.iceberg import index, places, snapshots, upkeep
+from connectors.iceberg import index, snapshots, upkeep
 from connectors.iceberg.manifest_cache import live_files
 from connectors.iceberg.sink import IcebergSink
 
@@ -221,7 +221,7 @@ def test_an_undecided_batch_leaves_no_file(tmp_path: Path, harness: IcebergHarne
 
 def test_tables_with_equality_deletes_are_refused(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [replace(file, content=2) for file in live_files(harness.table(TABLE))]
-    monkeypatch.setattr(places, "live_files", lambda table: files)
+    monkeypatch.setattr(row_positions, "live_files", lambda table: files)
     with pytest.raises(SinkError, match="equality deletes"):
         commit(harness.sink(), 1, ("-D", 1, "a"))
 

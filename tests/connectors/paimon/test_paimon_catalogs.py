@@ -40,7 +40,7 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
     lake = PaimonHarness(
         tmp_path, {"catalog.properties.metastore": "jdbc", "catalog.properties.uri": address}
     )  # fmt: skip
-    for text in (lake.catalog.place, *lake.options.places()):
+    for text in (lake.catalog.place, *lake.options.locations()):
         assert "hidden" not in text
         assert "jdbc:mysql://db.example:3306/paimon" in text
 

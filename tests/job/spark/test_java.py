@@ -91,7 +91,7 @@ def test_a_java_home_that_is_too_old_is_passed_over_with_its_reason(tmp_path: Pa
 def test_a_java_home_without_a_java_is_passed_over(tmp_path: Path) -> None:
     good = make_java(tmp_path / "good", "17.0.15")
     java = choose_java(environment(tmp_path, java_home=tmp_path / "gone", path=good), bundled=nothing_bundled)
-    assert java.passed_over == (f"JAVA_HOME ({tmp_path}/gone/bin/java): does not exist",)
+    assert java.rejected == (f"JAVA_HOME ({tmp_path}/gone/bin/java): does not exist",)
 
 
 @pytest.mark.parametrize(("limit", "hint"), [(resource.RLIM_INFINITY, "JAVA_HOME"), (1 << 31, "ulimit -v")])

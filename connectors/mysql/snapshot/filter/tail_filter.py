@@ -20,7 +20,7 @@ from cdc.schema import TableId
 from connectors.mysql.snapshot.chunk import Bound, Watermark
 from connectors.mysql.snapshot.filter.membership import Ask, Membership
 from connectors.mysql.snapshot.plan.bounds import split_columns
-from connectors.mysql.snapshot.plan.copies import TableCopy
+from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
 from connectors.mysql.table import MySqlTable
 
 _LOG, _SNAPSHOT_LOG = frozenset({Stream.LOG}), frozenset({Stream.SNAPSHOT_LOG})
@@ -38,7 +38,7 @@ class Regions:
     highs: tuple[int, ...]
 
 
-def regions(copy: TableCopy, before: int, marks: Mapping[int, Watermark], start: int) -> Regions:
+def regions(copy: TableSnapshot, before: int, marks: Mapping[int, Watermark], start: int) -> Regions:
     """Return the regions of a copy for the log after `start` (a sequence); merges equal neighbours. Pure."""
     uppers = [chunk.upper for chunk in copy.chunks]
     highs = [high if high > start else 0 for high in copy.highs(before, marks)]
@@ -65,7 +65,7 @@ class TailFilter:
 
     def __init__(
         self,
-        copies: Mapping[TableId, TableCopy],
+        copies: Mapping[TableId, TableSnapshot],
         before: int,
         marks: Mapping[int, Watermark],
         start: int,
@@ -106,7 +106,7 @@ class TailFilter:
             self._known[table] = None if copy is None else self._make(copy, self._tables[table])
         return self._known[table]
 
-    def _make(self, copy: TableCopy, table: MySqlTable) -> _TableFilter | None:
+    def _make(self, copy: TableSnapshot, table: MySqlTable) -> _TableFilter | None:
         found = regions(copy, self._before, self._marks, self._start)
         if found.highs == (0,):
             return None
@@ -114,7 +114,7 @@ class TailFilter:
 
 
 class _TableFilter:
-    def __init__(self, copy: TableCopy, table: MySqlTable, found: Regions, ask: Ask) -> None:
+    def __init__(self, copy: TableSnapshot, table: MySqlTable, found: Regions, ask: Ask) -> None:
         first = copy.chunks[0] if copy.chunks else None
         self._names = first.columns if first is not None else ()
         self._highs = np.array(found.highs, np.int64)

@@ -18,9 +18,9 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import lacks_tablespace
 from connectors.mysql.server.information_schema import estimated_size, table_reader
 from connectors.mysql.snapshot.chunk import Bound, Chunk
-from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
+from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
 from connectors.mysql.table import MySqlTable, difference
 
 AHEAD = 256
@@ -190,7 +190,7 @@ class Finder(threading.Thread):
             return not self._stopped
 
 
-def to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
+def to_cut(copy: TableSnapshot, table: MySqlTable) -> TableToCut:
     """Return the task that continues after the copy's last chunk."""
     if not copy.chunks:
         return TableToCut(table)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cdc.events import Uncertain
 from cdc.schema import AlterTableComment, CreateTable, DropTable, RenameTable, SchemaChange, TableId, TruncateTable
 from connectors.mysql.snapshot.chunk import DONE, Begin, Entry, Rename, TableEnd, Watermark
-from connectors.mysql.snapshot.plan.copies import TableCopy
+from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
 from connectors.mysql.table import MySqlTable
 
 Tables = Mapping[TableId, MySqlTable]
@@ -52,9 +52,9 @@ class Following:
         marks: watermarks of decided chunks.
     """
 
-    def __init__(self, copies: Mapping[TableId, TableCopy], before: int, marks: Mapping[int, Watermark]) -> None:
+    def __init__(self, copies: Mapping[TableId, TableSnapshot], before: int, marks: Mapping[int, Watermark]) -> None:
         self._before, self._marks = before, marks
-        self._names: dict[TableId, TableCopy] = dict(copies)
+        self._names: dict[TableId, TableSnapshot] = dict(copies)
         self._altered: dict[TableId, int] = {}
         self._arrived: list[TableId] = []
         self.uncertain: dict[TableId, Uncertain] = {}
@@ -144,13 +144,13 @@ class Following:
         certain = why.same_rows and bool(table.primary_key) and table.id not in self._names
         return Begin(table.id, "uncertain", reason=why.reason, keys_certain=certain)
 
-    def _is_copied(self, copy: TableCopy, sequence: int) -> bool:
+    def _is_copied(self, copy: TableSnapshot, sequence: int) -> bool:
         """Return True when everything is copied, and from a part of the log before this sequence."""
         highest = copy.highest(self._before, self._marks)
         return copy.is_done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
 
 
-def _key_changed(copy: TableCopy, old: Tables, new: MySqlTable) -> bool:
+def _key_changed(copy: TableSnapshot, old: Tables, new: MySqlTable) -> bool:
     """Return True when the primary key or the definition of a split column differs."""
     before = old.get(copy.table)
     if before is None or before.primary_key != new.primary_key:

@@ -14,10 +14,10 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import estimated_size
 from connectors.mysql.snapshot.chunk import LEFT, Begin, Entry, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.plan.copies import carried_on
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests, begin_for
+from connectors.mysql.snapshot.plan.table_snapshots import continued
 
 
 class LogEntries:
@@ -83,7 +83,7 @@ class LogEntries:
             return table not in known or not self._captures(table)
 
         kept = [entry for entry in entries if not (isinstance(entry, Begin) and is_left(entry.table))]
-        ended = [table for table in carried_on(self._plan.copies(start.chunks), kept) if is_left(table)]
+        ended = [table for table in continued(self._plan.copies(start.chunks), kept) if is_left(table)]
         self._notices += [f"{table} is not captured any more: its copying ends where it is" for table in ended]
         return [*kept, *(TableEnd(table, LEFT) for table in ended)]
 
@@ -130,7 +130,7 @@ class LogEntries:
         before, here, marks = start.chunks, start.sequence, self._marks.refresh()
         return [
             copy.restarted(table)
-            for table, copy in carried_on(self._plan.copies(before), entries).items()
+            for table, copy in continued(self._plan.copies(before), entries).items()
             if copy.chunks and not copy.is_finished(before, marks, here)
         ]
 

@@ -16,10 +16,10 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, to_cut
 from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
+from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
 
 MOST_CHUNKS = 512
 """Maximum chunks in one batch; there may be thousands of small tables."""
@@ -137,7 +137,7 @@ class NextChunks:
                     found.append(chunk.replacement(number + len(found), copy.table))
         return found
 
-    def _check_marked(self, copy: TableCopy, before: int) -> None:
+    def _check_marked(self, copy: TableSnapshot, before: int) -> None:
         for chunk in copy.unknown(before, self._marks):
             raise StateError(
                 f"there is no record of chunk {chunk.number} of {copy.table}, which a batch has read",

@@ -14,7 +14,7 @@ from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.redefined import redefined
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.buffer_view import BufferView
-from connectors.mysql.log.places import whole_log
+from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.table_map import table_name

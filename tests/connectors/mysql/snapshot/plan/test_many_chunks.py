@@ -14,7 +14,7 @@ from cdc.state import append_log
 from cdc.state.store import LocalStore
 from connectors.mysql.snapshot.chunk import Begin, Chunk, Entry, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
-from connectors.mysql.snapshot.plan.copies import Copies, TableCopy
+from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot, TableSnapshots
 
 T = TableId("shop", "t")
 MANY = 20_000
@@ -50,7 +50,7 @@ class CountedMarks(Mapping[int, Watermark]):
         return len(self.marks)
 
 
-def all_questions(copy: TableCopy, before: int, marks: Mapping[int, Watermark]) -> tuple[Any, ...]:
+def all_questions(copy: TableSnapshot, before: int, marks: Mapping[int, Watermark]) -> tuple[Any, ...]:
     """What the planning of one batch asks."""
     return (
         copy.is_done(before, marks), copy.highest(before, marks), [c.number for c in copy.waiting(before, marks)],
@@ -60,7 +60,7 @@ def all_questions(copy: TableCopy, before: int, marks: Mapping[int, Watermark]) 
 
 
 def test_a_batch_looks_at_the_chunks_that_are_new() -> None:
-    copies = Copies()
+    copies = TableSnapshots()
     for entry in planned():
         copies.apply(entry)
     copy, marks = copies.tables[T], CountedMarks({number: mark(number) for number in range(1, MANY + 1)})
@@ -79,11 +79,11 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
     """A replayed batch asks about fewer entries, another process has other watermarks."""
     marks = {1: mark(1), 2: mark(2, done=False), 3: mark(3), 5: mark(5)}
     entries = [*planned()[:4], chunk(4, replaces=2), chunk(5, last=True), chunk(6, replaces=4)]
-    asked, more = Copies(), {**marks, 4: mark(4, done=False), 6: mark(6)}
+    asked, more = TableSnapshots(), {**marks, 4: mark(4, done=False), 6: mark(6)}
     for count, entry in enumerate(entries, start=1):
         asked.apply(entry)
         for before, known in ((count, marks), (2, marks), (count, more), (count - 1, more), (1, more)):
-            fresh = Copies()
+            fresh = TableSnapshots()
             for earlier in entries[:count]:
                 fresh.apply(earlier)
             if any(c.number < before and c.number not in known for c in fresh.tables[T].chunks):

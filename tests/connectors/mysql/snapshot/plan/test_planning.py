@@ -31,8 +31,8 @@ from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.filter.membership import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.plan.copies import Copies
 from connectors.mysql.snapshot.plan.following import Following, SequencedChange, UncertainRows
+from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshots
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
@@ -56,8 +56,8 @@ PLAN: list[Entry] = [Begin(T, "initial"), chunk(1, None, 10), chunk(2, 10, 20), 
 MARKS = {1: mark(1, 100), 2: mark(2, 300)}
 
 
-def copies_of(entries: list[Entry]) -> Copies:
-    copies = Copies()
+def copies_of(entries: list[Entry]) -> TableSnapshots:
+    copies = TableSnapshots()
     for entry in entries:
         copies.apply(entry)
     return copies

@@ -13,8 +13,8 @@ _NEVER = (1 << 63) - 1
 
 
 @dataclass(slots=True)
-class TableCopy:
-    """One table's copy.
+class TableSnapshot:
+    """One table's snapshot.
 
     `chunks` are in key order, each beginning where the previous one ends; `table` is the current name. Many chunks are
     examined several times per batch. A chunk once seen as read is not examined again as long as the calls pass the same
@@ -109,7 +109,7 @@ class TableCopy:
         return self._ahead.values()
 
 
-def carried_on(copies: Mapping[TableId, TableCopy], entries: Iterable[Entry]) -> dict[TableId, TableCopy]:
+def continued(copies: Mapping[TableId, TableSnapshot], entries: Iterable[Entry]) -> dict[TableId, TableSnapshot]:
     """Return the copies that continue through further entries, by their later names; not ended or restarted ones."""
     found = dict(copies)
     for entry in entries:
@@ -123,11 +123,11 @@ def carried_on(copies: Mapping[TableId, TableCopy], entries: Iterable[Entry]) ->
     return found
 
 
-class Copies:
+class TableSnapshots:
     """Applies entries in order."""
 
     def __init__(self) -> None:
-        self.tables: dict[TableId, TableCopy] = {}
+        self.tables: dict[TableId, TableSnapshot] = {}
         self.count = 0
         """Number of entries applied."""
 
@@ -135,7 +135,7 @@ class Copies:
         """Apply the next entry."""
         match entry:
             case Begin(table=table):
-                self.tables[table] = TableCopy(table, self.count, beginning=entry)
+                self.tables[table] = TableSnapshot(table, self.count, beginning=entry)
             case Chunk(table=table):
                 self.tables[table].add(entry)
             case TableEnd(table=table):
