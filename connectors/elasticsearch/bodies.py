@@ -37,7 +37,7 @@ Places = Callable[[TableId], DocumentTarget]
 class _TableDocuments:
     """The documents of one table in this task."""
 
-    place: DocumentTarget
+    target: DocumentTarget
     key: tuple[str, ...]
     blocks: list[ChangeBlock] = field(default_factory=list)
     rows: int = 0
@@ -61,14 +61,14 @@ class BodyWriter:
     def __init__(
         self,
         file: Any,
-        places: Places,
+        targets: Places,
         keyless: KeylessChanges,
         body_bytes: int,
         unique: str,
         *,
         with_positions: bool = False,
     ) -> None:
-        self._file, self._places, self._keyless, self._with_positions = file, places, keyless, with_positions
+        self._file, self._targets, self._keyless, self._with_positions = file, targets, keyless, with_positions
         self._body_bytes, self._unique, self._bytes = body_bytes, unique, 0
         self.tables: dict[TableId, _TableDocuments] = {}
 
@@ -78,7 +78,7 @@ class BodyWriter:
             return
         table = self.tables.get(block.table)
         if table is None:
-            table = self.tables[block.table] = _TableDocuments(self._places(block.table), block.schema.primary_key)
+            table = self.tables[block.table] = _TableDocuments(self._targets(block.table), block.schema.primary_key)
         refuse_null_keys(block)
         size = int(block.rows.nbytes)
         table.blocks.append(block)
@@ -96,40 +96,42 @@ class BodyWriter:
 
     def _flush(self, table: _TableDocuments) -> None:
         block = concat_blocks(table.blocks)
-        placing = [name for name in table.place.placing if name not in table.key]
+        placing = [name for name in table.target.placing if name not in table.key]
         if placing and table.key:
             block = self._looked_for(table, block)
         found = images(block, [*table.key, *placing]) if table.key else every_insert(block, self._keyless)
-        for place, number in enumerate((found.inserts, found.updates, found.deletes)):
-            table.counts[place] += number
+        for index, number in enumerate((found.inserts, found.updates, found.deletes)):
+            table.counts[index] += number
         for reason, number in found.counts.items():
             table.left_out[f"{reason} {block.table}"] = table.left_out.get(f"{reason} {block.table}", 0) + number
         if found.rows.num_rows:
             ids = self._ids(table, found)
-            gone = found.delete.astype(np.bool_)
-            texts = lines(found.rows, found.schema, ids, gone, table.place)
-            if table.place.sharding[0]:
-                table.shards |= set(shard_suffixes(found.rows, table.place).unique().to_pylist())
+            deleted = found.delete.astype(np.bool_)
+            texts = lines(found.rows, found.schema, ids, deleted, table.target)
+            if table.target.sharding[0]:
+                table.shards |= set(shard_suffixes(found.rows, table.target).unique().to_pylist())
             positions = position_texts(found.sequence, found.position_text) if self._with_positions else None
-            for part in (gone, ~gone) if table.place.placing and gone.any() else (np.ones(len(gone), np.bool_),):
+            for part in (
+                (deleted, ~deleted) if table.target.placing and deleted.any() else (np.ones(len(deleted), np.bool_),)
+            ):
                 if part.any():
                     some = texts if part.all() else texts.filter(pa.array(part))
-                    places = None if positions is None else positions.filter(pa.array(part)).to_pylist()
-                    table.flushes.append(self._write_bodies(some, places))
+                    part_positions = None if positions is None else positions.filter(pa.array(part)).to_pylist()
+                    table.flushes.append(self._write_bodies(some, part_positions))
         self._bytes -= table.bytes
         table.blocks.clear()
         table.rows = table.bytes = 0
 
     def _looked_for(self, table: _TableDocuments, block: ChangeBlock) -> ChangeBlock:
         """Write a lookup of the documents whose place is unknown, and return the changes that remain to be written."""
-        lookups, rest = looked_for(block, table.key, table.place)
+        lookups, remaining = looked_for(block, table.key, table.target)
         if lookups is not None:
-            before, behind = (np.bincount(each.kinds.to_numpy(), minlength=4) for each in (block, rest))
-            for place, kind in enumerate((RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE)):
-                table.counts[place] += int(before[kind] - behind[kind])
+            before, after = (np.bincount(each.kinds.to_numpy(), minlength=4) for each in (block, remaining))
+            for index, kind in enumerate((RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE)):
+                table.counts[index] += int(before[kind] - after[kind])
             table.lookups.append(len(table.flushes))
             table.flushes.append(self._write_bodies(lookups, None))
-        return rest
+        return remaining
 
     def _ids(self, table: _TableDocuments, found: LastImages) -> pa.Array:
         if table.key:
@@ -181,15 +183,15 @@ def write_bodies(
         Prepared(
             table,
             task.partition,
-            {"file": name, "flushes": held.flushes, "version": held.place.version}
-            | ({"lookups": held.lookups} if held.lookups else {})
-            | ({"shards": sorted(held.shards)} if held.shards else {}),
-            inserts=held.counts[0],
-            updates=held.counts[1],
-            deletes=held.counts[2],
-            counts=held.left_out,
+            {"file": name, "flushes": documents.flushes, "version": documents.target.version}
+            | ({"lookups": documents.lookups} if documents.lookups else {})
+            | ({"shards": sorted(documents.shards)} if documents.shards else {}),
+            inserts=documents.counts[0],
+            updates=documents.counts[1],
+            deletes=documents.counts[2],
+            counts=documents.left_out,
         )
-        for table, held in writer.tables.items()
+        for table, documents in writer.tables.items()
     ]
 
 

@@ -43,31 +43,31 @@ class BatchSending:
             self._cluster.create_commits_index()
         self._check_indexes(prepared)
         for table in dict.fromkeys(handle.table for handle in prepared):
-            wanted = [handle.handle.get("shards", ()) for handle in prepared if handle.table == table]
-            if any(wanted):
-                self._cluster.create_shards(table, chain.from_iterable(wanted), self._options.settings())
+            shards = [handle.handle.get("shards", ()) for handle in prepared if handle.table == table]
+            if any(shards):
+                self._cluster.create_shards(table, chain.from_iterable(shards), self._options.settings())
         again, self._begun = self._begun is None or batch <= self._begun, batch
-        letters = self._batch_dead_letters(batch)
+        dead_letters = self._batch_dead_letters(batch)
         sender = Sender(
             self._cluster.client,
             self._options.connections,
             lambda: self._check_owner(batch, prepared),
             self._dead_letters,
         )
-        with letters.of([handle.table for handle in prepared] if self._dead_letters else [], again=again):
+        with dead_letters.of([handle.table for handle in prepared] if self._dead_letters else [], again=again):
             for handles in tables_in_order(prepared):
                 highest = max((handle.handle["version"] for handle in handles), default=0)
                 for handle in handles:
-                    self._send(batch, handle, sender, highest, letters)
+                    self._send(batch, handle, sender, highest, dead_letters)
         if self._options.refresh == "true":
             self._cluster.refresh([handle.table for handle in prepared])
-        self._cluster.note_batch(batch, letters.counts)
-        return dict(letters.counts)
+        self._cluster.note_batch(batch, dead_letters.counts)
+        return dict(dead_letters.counts)
 
-    def _send(self, batch: int, handle: Prepared, sender: Sender, highest: int, letters: BatchDeadLetters) -> None:
+    def _send(self, batch: int, handle: Prepared, sender: Sender, highest: int, dead_letters: BatchDeadLetters) -> None:
         for flush in read_flushes(self._staging, handle):
             if not flush.lookup:
-                letters.keep(handle, flush, sender.send(flush.bodies, highest))
+                dead_letters.write(handle, flush, sender.send(flush.bodies, highest))
             elif bodies := self._looked_for(handle, flush):
                 sender.send(bodies, highest)
             crash_point("mid-commit", batch)
@@ -81,9 +81,9 @@ class BatchSending:
         return [body for body in bodies if body]
 
     def _batch_dead_letters(self, batch: int) -> BatchDeadLetters:
-        place, pipeline = self._options.dead_letters or "", self._cluster.pipeline
+        folder, pipeline = self._options.dead_letters or "", self._cluster.pipeline
         return BatchDeadLetters(
-            self._cluster.index, lambda table: DeadLetters(place, f"{pipeline}/{folder_of(table)}/batch-{batch}")
+            self._cluster.index, lambda table: DeadLetters(folder, f"{pipeline}/{folder_of(table)}/batch-{batch}")
         )
 
     def _check_owner(self, batch: int, prepared: Sequence[Prepared]) -> None:

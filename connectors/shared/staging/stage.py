@@ -84,7 +84,7 @@ class StagingFolder:
             hint = "free some space in the state directory, or choose another --state-dir"
             raise SinkError(f"cannot stage rows: {error.strerror or error}", where=str(path), hint=hint) from error
         if writer.tables:
-            self.store.keep(path)
+            self.store.persist(path)
         return writer, f"{task.batch}/{path.name}"
 
     def drop(self, batch: int) -> None:

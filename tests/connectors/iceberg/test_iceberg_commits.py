@@ -30,7 +30,7 @@ from cdc.schema import (
 )
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
-from connectors.iceberg import index, snapshots, upkeep
+from connectors.iceberg import index, row_positions, snapshots, upkeep
 from connectors.iceberg.manifest_cache import live_files
 from connectors.iceberg.sink import IcebergSink
 
