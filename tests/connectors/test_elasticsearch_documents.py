@@ -68,7 +68,7 @@ def names(harness: Harness) -> dict[str, Any]:
     return {id_: found["name"] for id_, found in (harness.documents(USERS) or {}).items()}
 
 
-@pytest.mark.parametrize("name", ["highest", "indexes_behind"])
+@pytest.mark.parametrize("name", ["highest", "aliased_indexes"])
 def test_a_request_of_a_killed_run_that_is_carried_out_late_makes_no_second_index(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
