@@ -57,22 +57,22 @@ class EventCollector:
         requests = self._mailbox.open()
         excluded = self._excluded_tables(before.tables) if first else []
         pauses = paused_tables(before, requests)
-        behind = apply_rules(self._middle.rules, before, [*excluded, *logged], pauses, edited=first)
-        early = [request for request in requests if request.table in before.rules]
-        came = _tables_that_come(behind.events)
-        late = [
+        ruled = apply_rules(self._middle.rules, before, [*excluded, *logged], pauses, edited=first)
+        sooner = [request for request in requests if request.table in before.rules]
+        came = _tables_that_come(ruled.events)
+        later = [
             request
             for request in requests
             if request.table not in before.rules or (request.kind is RequestKind.SNAPSHOT and request.table in came)
         ]
         events = [
             *(self._unfit(before.tables) if first else ()),
-            *_requested(early),
-            *behind.events,
-            *_requested(late),
-            *self._resnapshot_requests(behind.stale),
+            *_requested(sooner),
+            *ruled.events,
+            *_requested(later),
+            *self._resnapshot_requests(ruled.stale),
         ]
-        return BatchEvents(events, behind.after, requests)
+        return BatchEvents(events, ruled.after, requests)
 
     def forget(self, requests: Iterable[Request]) -> None:
         """Remove the user requests that a decided batch has taken in. Repeatable."""
@@ -86,8 +86,8 @@ class EventCollector:
         """Events for tables excluded since the last run. A paused table stays paused: it has no rows anyway."""
         away = NO_MEMBER | {TableState.PAUSED, TableState.RESUMED}
         followed = {source for (source, _), pair in tables.pairs.items() if pair.state not in away}
-        gone = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
-        return [CaptureEnded(table, "the source leaves it out") for table in gone]
+        excluded = sorted(table for table in followed if table in tables.sources and not self._source.captures(table))
+        return [CaptureEnded(table, "the source leaves it out") for table in excluded]
 
     def _unfit(self, tables: Tables) -> list[on.Event]:
         """Events for tables whose rows no longer fit after an edit of the behavior, if their source can re-snapshot."""
