@@ -40,7 +40,7 @@ def uncertain_default(column: MySqlColumn, default: Default | None, fill: str | 
             return other
         empty = (column.type in GEOMETRIES or column.type == "vector") and not (column.nullable or column.generated)
         return f"rows already there have an empty value of column {column.name}" if empty and default is None else ""
-    if column.type == "timestamp" and default is not None and not fill.startswith("0000-00-00"):
+    if column.type == "timestamp" and default is not None:
         return f"the default of column {column.name} is a time in the session's time zone"
     written = "" if default is None else default.text.strip()
     days = column.type == "time" and _DAYS.fullmatch(written)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import uuid
+from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
@@ -24,12 +25,14 @@ _DIGITS = Context(prec=65 + 30)
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _NUMBERS = (*_INTEGERS, "decimal", "float", "double", "year")
+_DATES = ("date", "datetime", "timestamp")
 _EMPTY = {
     "json": "null", "inet4": "0.0.0.0", "inet6": "::", "uuid": "00000000-0000-0000-0000-000000000000",
 }  # fmt: skip
 _NO_LITERAL = ("text", "blob", "json")
 _FAMILIES = {"inet4": AF_INET, "inet6": AF_INET6}
 _DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
 _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
 _SPAN = re.compile(r"(?:(\d{1,2})\s+)?(\d{1,3})((?::\d{1,2}(?::\d{1,2}(?:\.\d*)?)?)?)")
@@ -94,10 +97,10 @@ def decoded(value: bytes, column: MySqlColumn) -> str:
 def fill_text(column: MySqlColumn) -> str | None:
     """Return the value of existing rows in an added column: its default, else NULL, else MySQL's implicit default.
 
-    None also for a computed value, and for a zero date, which other systems do not know.
+    None also for a computed value, and for a date that is NULL in rows as well, such as a zero date.
     """
     if column.default is not None or column.nullable or column.generated:
-        return column.default
+        return value_text(column.default, column)
     if column.type in _NUMBERS:
         return _stored("0", column)
     if column.type == "bit":
@@ -111,6 +114,17 @@ def fill_text(column: MySqlColumn) -> str | None:
     if column.type in _EMPTY:
         return _EMPTY[column.type]
     return "" if column.type.endswith(("char", "text", "blob", "varbinary", "set")) else None
+
+
+def value_text(text: str | None, column: MySqlColumn) -> str | None:
+    """Return the value of a default's text; None for a date that is not in the calendar, which has no year 0."""
+    if text is None or column.type not in _DATES or not _DAY.match(text):
+        return text
+    try:
+        date.fromisoformat(text[:10])
+    except ValueError:
+        return None
+    return text
 
 
 def _stored(text: str, column: MySqlColumn) -> str:
@@ -180,16 +194,16 @@ def _year(text: str) -> str:
 def _date(text: str, column: MySqlColumn) -> str:
     digits = 0 if column.type == "date" else column.length or 0
     if text.strip() == "0":
-        date, clock = "0000-00-00", "0"
+        day, clock = "0000-00-00", "0"
     else:
         match = _COMPACT.fullmatch(text.strip()) or _DATE.fullmatch(text.strip())
         if match is None:
             return text
         year = match[1] if len(match[1]) == 4 else _year(match[1])
-        date = f"{year}-{int(match[2]):02}-{int(match[3]):02}"
+        day = f"{year}-{int(match[2]):02}-{int(match[3]):02}"
         compact = match.re is _COMPACT and match[4]
         clock = f"{match[4]}:{match[5]}:{match[6]}{match[7] or ''}" if compact else match[4] or "0"
-    return date if column.type == "date" else f"{date} {_clock(clock, digits)}"
+    return day if column.type == "date" else f"{day} {_clock(clock, digits)}"
 
 
 def _time(text: str, digits: int) -> str:

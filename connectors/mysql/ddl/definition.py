@@ -17,7 +17,7 @@ from cdc.schema import Position, TableId
 from connectors.mysql.ddl.certain import uncertain_beyond_types, uncertain_by_types
 from connectors.mysql.ddl.certain_default import uncertain_default, unsupported_default
 from connectors.mysql.ddl.computed import computed_from, is_collated, is_retyped, redefinition
-from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
+from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text, value_text
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.rewritten import rewritten_by_session, rewritten_text
 from connectors.mysql.ddl.same_column import with_added_columns_defined
@@ -265,7 +265,7 @@ class _Alteration:
             self._note_uncertain(column.name, reason, unseen=True)
         else:
             if written.default is not None and written.default.bracketed:
-                self.fills[column.name] = literal_text(written.default, column)
+                self.fills[column.name] = value_text(literal_text(written.default, column), column)
             self._note_constant(written.default, column)
 
     def _note_constant(self, default: Default | None, column: MySqlColumn) -> None:

@@ -109,4 +109,4 @@ def literal(default: str, kind: pa.DataType, column: str, table: TableId) -> pa.
         return pa.array([text]).cast(kind)[0]
     except pa.ArrowException as error:
         reason = f"existing rows cannot get the default {default!r} of {column}: {error}"
-        raise ChangeRefused(reason, where=str(table), hint="`cdc resync` re-snapshots the table") from error
+        raise ChangeRefused(reason, where=str(table), curable=True) from error

@@ -26,6 +26,24 @@ def test_rows_already_there_get_the_servers_implicit_default(type_: str, text: s
     assert fill_text(MySqlColumn("c", type_, nullable=False)) == text
 
 
+@pytest.mark.parametrize(
+    ("type_", "default", "fill"),
+    [
+        ("DATE", "'0000-00-00'", None),
+        ("DATE", "'0000-01-01'", None),
+        ("DATETIME NOT NULL", "0", None),
+        ("DATETIME(3)", "('2026-02-31')", None),
+        ("TIMESTAMP NOT NULL", "0", None),
+        ("DATE NOT NULL", "'2026-02-28'", "2026-02-28"),
+    ],
+)
+def test_a_default_that_is_no_day_is_null_as_in_rows(type_: str, default: str, fill: str | None) -> None:
+    one = catalog()
+    one.apply("CREATE TABLE t (id INT PRIMARY KEY)", "shop")
+    added = one.apply(f"ALTER TABLE t ADD c {type_} DEFAULT {default}", "shop")
+    assert ([change.column.default for change in added.changes], added.delta.uncertain) == ([fill], {})
+
+
 def test_defaults_may_have_all_65_digits() -> None:
     column = MySqlColumn("c", "decimal", length=65, scale=30)
     default = Default(DefaultKind.NUMBER, "9" * 35 + ".5")
