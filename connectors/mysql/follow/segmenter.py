@@ -23,7 +23,7 @@ from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.continuity import Continuity
 from connectors.mysql.log.buffer_view import BufferView, table_ids
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
-from connectors.mysql.log.query_event import parse_query
+from connectors.mysql.log.query_event import is_alone, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import ANONYMOUS, Segment
 from connectors.mysql.rows.table_map import table_name
@@ -180,7 +180,7 @@ class Segmenter:
         self._gather(view, max(first, stop), len(buffer))
         self._in_transaction = view.open_at(len(buffer), self._in_transaction)
         self._announced = view.announces(len(buffer) - 1)
-        alone = self._is_alone(buffer)
+        alone = not self._in_transaction and is_alone(buffer, begun=bool(self._gtid))
         begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
         self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
@@ -198,16 +198,6 @@ class Segmenter:
                 where=buffer.where(int(found[0])),
                 hint="start from the beginning of a transaction",
             )
-
-    def _is_alone(self, buffer: ReceiveBuffer) -> bool:
-        """Return whether the last event is FLUSH, GRANT or ANALYZE, with which the log may end.
-
-        XA START does not count, nor do later statements of its transaction.
-        """
-        if self._in_transaction or buffer.type[-1] != events.QUERY or buffer.query_kind[-1] != events.HARMLESS:
-            return False
-        begins = int(buffer.type[-2]) in events.GTID_TYPES if len(buffer) > 1 else bool(self._gtid)
-        return begins and not parse_query(buffer, len(buffer) - 1).sql.upper().startswith("XA ")
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:
         """Move to the next file. Transactions never span files, so an open one was cut off by a crash of the server."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from cdc.errors import CorruptLog, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from connectors.mysql import events
+from connectors.mysql.log.query_event import is_alone
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.stream import BinlogStream
@@ -40,6 +41,7 @@ def read_range(
 
 
 def _read_once(wanted: LogRange, stream: BinlogStream) -> Iterator[ReceiveBuffer]:
+    begun = False
     try:
         while True:
             buffer = stream.read(READ_S, wanted.end)
@@ -48,17 +50,21 @@ def _read_once(wanted: LogRange, stream: BinlogStream) -> Iterator[ReceiveBuffer
                     f"the server sent nothing for {READ_S:.0f} s inside a part of its log that it has",
                     where=f"{stream.file}:{stream.position}",
                 )
-            kept, done = within(wanted, buffer)
+            kept, done = within(wanted, buffer, begun=begun)
             if len(kept):
                 yield kept
+                begun = int(kept.type[-1]) in events.GTID_TYPES
             if done:
                 return
     finally:
         stream.close()
 
 
-def within(wanted: LogRange, buffer: ReceiveBuffer) -> tuple[ReceiveBuffer, bool]:
-    """Return the part of a buffer in the range, and whether the range ends there. Raises CorruptLog past the end."""
+def within(wanted: LogRange, buffer: ReceiveBuffer, *, begun: bool = False) -> tuple[ReceiveBuffer, bool]:
+    """Return the part of a buffer in the range, and whether the range ends there. Raises CorruptLog past the end.
+
+    begun: the event before the buffer is a GTID.
+    """
     if buffer.file != wanted.end.file:
         if file_number(buffer.file) > file_number(wanted.end.file):
             raise CorruptLog(f"the log continues in {buffer.file} before {wanted.end} came", where=buffer.where(0))
@@ -68,15 +74,16 @@ def within(wanted: LogRange, buffer: ReceiveBuffer) -> tuple[ReceiveBuffer, bool
         return kept, False
     if not len(kept) or int(kept.end_position[-1]) != wanted.end.position:
         raise CorruptLog(f"no event ends at {wanted.end}", where=buffer.where(0), hint="the server's log was reset")
-    return kept, len(kept) < len(buffer) or _ends_transaction(kept)
+    return kept, len(kept) < len(buffer) or _ends_transaction(kept, begun=begun)
 
 
-def _ends_transaction(buffer: ReceiveBuffer) -> bool:
+def _ends_transaction(buffer: ReceiveBuffer, *, begun: bool) -> bool:
     """Return whether the buffer ends a transaction.
 
     Events of one compressed payload share its end position, so the position alone does not tell.
     """
     last = int(buffer.type[-1])
     if last == events.QUERY:
-        return int(buffer.query_kind[-1]) not in (events.BEGIN, events.HARMLESS)
+        kind = int(buffer.query_kind[-1])
+        return is_alone(buffer, begun=begun) if kind == events.HARMLESS else kind != events.BEGIN
     return last in (events.XID, events.XA_PREPARE) or last in events.FILE_HEADS

@@ -88,6 +88,17 @@ def parse_query(buffer: ReceiveBuffer, index: int) -> QueryEvent:
     )
 
 
+def is_alone(buffer: ReceiveBuffer, *, begun: bool) -> bool:
+    """Return whether the last event is FLUSH, GRANT or ANALYZE, with which the log may end.
+
+    begun: the event before the buffer is a GTID. XA START does not count, nor do later statements of its transaction.
+    """
+    if buffer.type[-1] != events.QUERY or buffer.query_kind[-1] != events.HARMLESS:
+        return False
+    begins = int(buffer.type[-2]) in events.GTID_TYPES if len(buffer) > 1 else begun
+    return begins and not parse_query(buffer, len(buffer) - 1).sql.upper().startswith("XA ")
+
+
 def _number(data: bytes) -> int | None:
     return int.from_bytes(data, "little") if data else None
 

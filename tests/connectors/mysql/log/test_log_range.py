@@ -155,6 +155,7 @@ def test_a_payload_in_several_chunks_is_read_to_its_end(cut: int) -> None:
         [seen(2), BEGIN, table_map(1, "shop.t"), rows(1), COMMIT],
         [seen(2), BEGIN, sql("ROLLBACK")],
         [seen(2), sql("ALTER TABLE shop.t ADD a INT")],
+        [seen(2), sql("FLUSH TABLES")],
         [seen(2), sql("XA START X'78',X'',1"), rows(1), (events.XA_PREPARE, bytes(13))],
     ],
 )
