@@ -142,7 +142,7 @@ def test_mutated_logs_stay_inside() -> None:
 @pytest.mark.slow
 def test_mutated_logs_with_numba_bounds_checks(tmp_path: Path) -> None:
     """Compiled once more with a check at every index: an access outside would raise IndexError. By themselves, guard
-    pages find accesses outside what was given, in `test_decoder_fuzz.py` and `test_result_fuzz.py`."""
+    pages find accesses outside what was given, in `test_decoder_fuzz.py`."""
     here = Path(__file__)
     code = "import test_log_fuzz as fuzz; fuzz.mutated_logs(300, 2); fuzz.small_inputs(2000)"
     environment = os.environ | {

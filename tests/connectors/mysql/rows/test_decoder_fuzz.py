@@ -1,4 +1,4 @@
-"""Damaged events give errors, never reads or writes outside their buffers."""
+"""Damaged events and results give errors, never reads or writes outside their buffers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).parents[4]
+_HERE = Path(__file__).parents[1]
+_ROOT = _HERE.parents[2]
 
 
 @pytest.mark.slow
-def test_damaged_events_between_guard_pages() -> None:
-    rounds = 500
-    script = Path(__file__).parents[1] / "fuzz_rows.py"
+@pytest.mark.parametrize(
+    ("script", "seed", "rounds"),
+    [("fuzz_rows.py", 1, 500), ("snapshot/read/fuzz_results.py", 1, 20), ("snapshot/read/fuzz_results.py", 2, 1500)],
+)
+def test_what_is_damaged_between_guard_pages(script: str, seed: int, rounds: int) -> None:
     run = subprocess.run(
-        [sys.executable, str(script), "1", str(rounds)],
+        [sys.executable, str(_HERE / script), str(seed), str(rounds)],
         cwd=_ROOT,
         env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
