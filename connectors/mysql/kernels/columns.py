@@ -168,7 +168,7 @@ def _texts(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: In
     return ops.DONE
 
 
-@kernel
+@kernel.inlined
 def _others(
     count: Int, row: Int, c: Int, column: Int, before: Int, skip: Int, behind: Int, kinds: Int, context: Int
 ) -> Int:
@@ -194,7 +194,7 @@ def _others(
     return ops.DONE
 
 
-@kernel
+@kernel.inlined
 def decode_columns(count: Int, columns: Int, layout: Int, head: Int, context: Int) -> Int:
     """Convert all columns of the images that `placing.place_images` has placed.
 

@@ -113,7 +113,8 @@ def find_runs(
             runs[count - 1, 2] = fields[0]
             continue
         runs[count, 0], runs[count, 1], runs[count, 2] = index, fields[0], fields[0]
-        previous[:] = source
+        for byte in range(16):
+            previous[byte] = source[byte]
         tag_at, tag_size, last_kind = fields[1], fields[2], code
         count += 1
     return count
@@ -124,18 +125,19 @@ def _identity(data: Bytes, start: Int, end: Int, code: Int, source: Bytes, field
     """Read the source id and number of any GTID event, into the same places as `tagged_fields`."""
     if code == events.GTID_TAGGED:
         return tagged_fields(data, start, end, source, fields)
-    fields[:] = 0
+    fields.fill(0)
     body = start + _BODY
     if code == events.MARIADB_GTID:
         if end - body < 13:
             return False
         fields[0] = number(data, body, 8)
-        source[:] = 0
-        source[0:4] = data[body + 8 : body + 12]
-        source[4:8] = data[start + 5 : start + 9]
+        source.fill(0)
+        for i in range(4):
+            source[i], source[4 + i] = data[body + 8 + i], data[start + 5 + i]
         return True
     if end - body < 25:
         return False
-    source[:] = data[body + 1 : body + 17]
+    for i in range(16):
+        source[i] = data[body + 1 + i]
     fields[0] = number(data, body + 17, 8)
     return True

@@ -59,7 +59,7 @@ def _count_invalid(pending: Int, layout: Int) -> None:
         poke64(counter, peek64(counter) + 1)
 
 
-@kernel
+@kernel.inlined
 def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, context: Int) -> Int:
     """Decode the after image of a PARTIAL_UPDATE_ROWS event. Returns the same as `decode_image`."""
     behind = changes_end(pos, end, peek64(context + _JSON_COLUMNS))
@@ -69,7 +69,7 @@ def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, cont
     return decode_image(behind, end, row, bits, np.int64(1), columns, layout, context)
 
 
-@kernel
+@kernel.inlined
 def _row(pos: Int, end: Int, row: Int, code: Int, images: Int, columns: Int, layout: Int, context: Int) -> Int:
     """Decode one row: an image, or before and after image. Returns the same as `decode_image`."""
     pos = decode_image(pos, end, row, np.int64(0), np.int64(0), columns, layout, context)
@@ -80,7 +80,7 @@ def _row(pos: Int, end: Int, row: Int, code: Int, images: Int, columns: Int, lay
     return decode_image(pos, end, row + 1, np.int64(0), np.int64(1), columns, layout, context)
 
 
-@kernel
+@kernel.inlined
 def decode_row_by_row(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
     """Decode row by row. Arguments and return codes as for `rows.decode_rows`."""
     source = peek64(context + _SOURCE)

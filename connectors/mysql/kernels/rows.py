@@ -38,10 +38,11 @@ def decode_rows(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int
     while peek64(state + _EVENT) < peek64(buffer + _LAST):
         slow, row = peek64(state + _SLOW), peek64(state + _DONE_ROWS)
         count = place_images(buffer, columns, head, capacity, context, goal)
-        if count == 0:
-            return decode_row_by_row(buffer, columns, layout, head, capacity, context)
-        if decode_columns(count, columns, layout, head, context) != ops.DONE:
+        placed = count > 0
+        if placed and decode_columns(count, columns, layout, head, context) != ops.DONE:
             undo_rows(row, slow, columns, layout, state)
+            placed = False
+        if not placed:
             return decode_row_by_row(buffer, columns, layout, head, capacity, context)
         poke64(state + _DONE_ROWS, row + count)
         poke64(state + _EVENT, peek64(goal + _EVENT))

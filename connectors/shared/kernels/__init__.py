@@ -50,7 +50,7 @@ class Kernels:
         return self._declare(function, "always")
 
     def _declare(self, function: _Function, inline: str) -> _Function:
-        compiled: Any = njit(nogil=True, inline=inline)(function)
+        compiled: Any = njit(nogil=True, inline=inline, no_cfunc_wrapper=True)(function)
         if self._cache is None:
             return compiled  # type: ignore[no-any-return]
         before, config.CACHE_DIR = config.CACHE_DIR, self._cache
