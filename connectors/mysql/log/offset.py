@@ -11,7 +11,7 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.server.positions import LogPosition
 
 VERSION = 1
-"""Version of the JSON of an offset."""
+"""Version written by `MySqlOffset.to_json`. 0 stands for no version, with the same names and meanings."""
 
 _NAMES = frozenset({"version", "file", "position", "gtids", "schemas", "server", "chunks", "files_ahead"})
 
@@ -64,11 +64,11 @@ class MySqlOffset:
 
     @classmethod
     def from_json(cls, fields: Offset) -> MySqlOffset:
-        """Read an offset of this version. Raises StateError for any other."""
-        version = fields.get("version")
-        if version != VERSION:
+        """Read an offset of this version or of an earlier one. Raises StateError for any other."""
+        version = fields.get("version", 0)
+        if not isinstance(version, int) or not 0 <= version <= VERSION:
             raise StateError(
-                f"an offset of the MySQL source has version {version}, this program reads {VERSION}",
+                f"an offset of the MySQL source has version {version}, this program reads up to {VERSION}",
                 where=str(fields),
                 hint="continue with the version that wrote it, or start over with an empty state directory",
             )

@@ -1,4 +1,4 @@
-"""Offsets: read back as written; what cannot be read is refused."""
+"""Offsets: read back as written, those of earlier versions too; what cannot be read is refused."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.positions import LogPosition
 
 HERE = LogPosition("binlog.000007", 1234)
-FULL = {
-    "version": 1, "file": "binlog.000007", "position": 1234, "gtids": "0-1-5", "schemas": 3, "server": "uuid",
-    "chunks": 4, "files_ahead": 2,
-}  # fmt: skip
+PLAIN = {"file": "binlog.000007", "position": 1234, "gtids": None, "schemas": 3}
+FULL = {**PLAIN, "gtids": "0-1-5", "server": "uuid", "chunks": 4, "files_ahead": 2}
 
 
 @pytest.mark.parametrize("offset", [
@@ -24,8 +22,16 @@ def test_an_offset_is_read_back_as_written(offset: MySqlOffset) -> None:
     assert MySqlOffset.from_json(offset.to_json()) == offset
 
 
-def test_an_offset_of_another_version_is_refused_with_the_way_out() -> None:
-    with pytest.raises(StateError, match=r"has version 2, this program reads 1 \(continue with the version"):
+@pytest.mark.parametrize(("fields", "offset"), [
+    (PLAIN, MySqlOffset(HERE, None, 3)), (FULL, MySqlOffset(HERE, "0-1-5", 3, "uuid", 4, 2)),
+])  # fmt: skip
+def test_offsets_without_a_version_are_read(fields: dict[str, Any], offset: MySqlOffset) -> None:
+    assert MySqlOffset.from_json(fields) == offset
+    assert MySqlOffset.from_json(fields).to_json() == {"version": 1, **fields}
+
+
+def test_an_offset_of_a_later_version_is_refused_with_the_way_out() -> None:
+    with pytest.raises(StateError, match=r"has version 2, this program reads up to 1 \(continue with the version"):
         MySqlOffset.from_json({**FULL, "version": 2})
 
 
@@ -38,7 +44,7 @@ def test_what_is_no_offset_is_refused(broken: dict[str, Any], reason: str) -> No
     with pytest.raises(StateError, match=reason):
         MySqlOffset.from_json({**FULL, **broken})
     with pytest.raises(StateError, match="its file is no text"):
-        MySqlOffset.from_json({"version": 1, "position": 4, "schemas": 0})
+        MySqlOffset.from_json({"position": 4, "schemas": 0})
 
 
 def test_only_what_is_copied_may_differ_on_the_same_log() -> None:
