@@ -125,9 +125,8 @@ def stop(
 
 def _request_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
     """Request a run to stop; return a function that tells whether it has ended."""
-    from cdc.job.seen import check_local
+    from cdc.job.seen import check_local, has_ended
     from cdc.state.directory import StateDir
-    from cdc.status.file import read_status
 
     server = target.server()
     if server is not None:
@@ -136,7 +135,7 @@ def _request_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
     state = StateDir(target.root)
     check_local(target.name, target.root)
     state.request_drain() if drain else state.request_stop()
-    return lambda: (seen := read_status(target.root)) is None or not seen.alive
+    return lambda: has_ended(target.root)
 
 
 _ENDING = ("starting", "running", "stopping")

@@ -60,3 +60,9 @@ def check_local(name: str, given: str | Path) -> None:
             f"{other.description} holds its state, or did when it was killed", where=name, hint="ask on that machine"
         )
     raise NotNow("does not run", where=name, hint=f"its state directory is {found.url or found.root}")
+
+
+def has_ended(root: Path) -> bool:
+    """Whether no run uses a state directory. The lock tells of one that is suspended, or cannot write its status."""
+    now = read_status(root)
+    return (now is None or not now.alive) and not is_locked(root)

@@ -153,7 +153,6 @@ def test_a_run_of_cdc_run_is_asked_by_a_request_in_its_state_directory(
     file.write_text(FILE)
     state.open(name="shop", source="values")
     assert isinstance(error(cdc(tmp_path, "stop", str(file))), NotNow)
-    alive = iter([True, True, False])
 
     class LiveStatus:
         @property
@@ -162,7 +161,10 @@ def test_a_run_of_cdc_run_is_asked_by_a_request_in_its_state_directory(
 
     for reader in ("cdc.job.seen.read_status", "cdc.status.file.read_status"):
         monkeypatch.setattr(reader, lambda root: LiveStatus())
+    alive, locked = iter([True, True, False, False]), iter([True, False])
+    monkeypatch.setattr("cdc.job.seen.is_locked", lambda root: next(locked))
     assert cdc(tmp_path, "stop", str(file), "--drain").output == "shop: stopped\n"
+    assert list(locked) == [], "a suspended run has not ended"
     assert (state.drain_requested(), state.stop_requested()) == (True, False)
 
 
