@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import dropwhile
 
 from cdc.errors import ChangeRefused, EngineError
+from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
 from cdc.evolution.order import ALTERATIONS
 from cdc.flow.middle import Middle
@@ -23,7 +25,7 @@ from cdc.sink import Sink
 from cdc.source import Snapshots, Source
 from cdc.tables.entry import TableViews
 from cdc.tables.sinks import with_shard
-from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, TableState
+from cdc.tables.states import NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, Schemas, TableState
 
 _IN_SNAPSHOT = (*ALTERATIONS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
@@ -45,17 +47,24 @@ class RefusalJudge:
     | a change of the key | the table is re-snapshotted; where that is impossible, the run stops | the same |
     | another change | it is skipped, and rows are coerced to the table as it is | as a change of the key |
 
-    A table is re-snapshotted if its source does so automatically, or if the user has requested it (`cdc resync`).
+    Dropping or renaming a column of the key changes the key. A table is re-snapshotted if its source does so
+    automatically, or if the user has requested it (`cdc resync`).
 
     `way_out` is the user's next step for the last change that was not tolerated.
     """
 
     def __init__(
-        self, sink: Sink, source: Source, middle: Middle, changes: Sequence[SchemaChange], after: TableViews
+        self,
+        sink: Sink,
+        source: Source,
+        middle: Middle,
+        before: Schemas,
+        changes: Sequence[SchemaChange],
+        after: TableViews,
     ) -> None:
-        """`changes` are all changes of the batch, in order; `after` is the tables after them."""
+        """`changes` are all changes of the batch, in order; `before` is the sink's tables, `after` all after them."""
         self._sink, self._source, self._middle = sink, source, middle
-        self._changes, self._after, self.way_out = changes, after, _SKIP
+        self._before, self._changes, self._after, self.way_out = before, changes, after, _SKIP
         self._skips = middle.policy.behavior is Behavior.TRY_EVOLVE
 
     def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
@@ -65,7 +74,7 @@ class RefusalJudge:
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
         """Whether the change may be skipped, or a re-snapshot replaces it."""
-        if self._skips and not isinstance(change, AlterPrimaryKey):
+        if self._skips and not self._is_of_a_key(change):
             return True
         if isinstance(change, ALTERATIONS) and not self._is_followed(change):
             return True
@@ -74,13 +83,20 @@ class RefusalJudge:
         if source is not None and (always or self._is_requested(change.table)):
             return True
         resync = "" if source is None else f"run `cdc resync FILE {source}`, which snapshots it as the server has it"
-        other = _START_OVER if isinstance(change, AlterPrimaryKey) else _SKIP
+        other = _START_OVER if self._is_of_a_key(change) else _SKIP
         self.way_out = "; or ".join(filter(None, (resync, other)))
         return False
 
     def needs_snapshot(self, refused: SchemaChange) -> bool:
         """Whether the table of a refused change is re-snapshotted for it."""
-        return not self._skips or isinstance(refused, AlterPrimaryKey)
+        return not self._skips or self._is_of_a_key(refused)
+
+    def _is_of_a_key(self, change: SchemaChange) -> bool:
+        return any(change is each for each in self._of_keys)
+
+    @cached_property
+    def _of_keys(self) -> Sequence[SchemaChange]:
+        return list(_of_keys(self._before, self._changes))
 
     def _is_requested(self, table: TableId) -> bool:
         """Whether a user-requested snapshot of a source table of this sink table is pending or running."""
@@ -131,3 +147,13 @@ class RefusalJudge:
         schema = self._after.tables.sink_state(table).shadow or self._after.sink.get(table)
         covered = schema is not None and {name.casefold() for name in schema.names} <= names
         return source if covered else None
+
+
+def _of_keys(schemas: Schemas, changes: Sequence[SchemaChange]) -> Iterator[SchemaChange]:
+    """Yield the changes that give a table another key, also by dropping or renaming a column of it."""
+    for change in changes:
+        after = apply_changes(schemas, [change])
+        keys = [tables[change.table].primary_key for tables in (schemas, after) if change.table in tables]
+        if isinstance(change, AlterPrimaryKey) or (isinstance(change, ALTERATIONS) and keys[0] != keys[1]):
+            yield change
+        schemas = after

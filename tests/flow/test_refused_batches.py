@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from cdc.schema import (
     DropTable,
     RenameColumn,
     RenameTable,
+    SchemaChange,
     TableId,
     TableSchema,
     TruncateTable,
@@ -76,6 +79,38 @@ def test_a_table_that_is_dropped_or_renamed_behind_it(behavior: str) -> None:
     assert after([*FIRST, *WITH_KEY, DropTable(A)], FirmKeys(), A, KEYED, behavior) == {}
     renamed = after([*FIRST, *WITH_KEY, RenameTable(A, B)], FirmKeys(), B, KEYED, behavior)
     assert renamed == {B: [{"id": 1, "v": None}]}
+
+
+class FirmNames(FirmKeys):
+    """Does not drop or rename a column of the key either."""
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        for change in changes:
+            if isinstance(change, DropColumn | RenameColumn):
+                raise ChangeRefused("not in place", where=str(change.table), curable=True)
+        super().apply(batch, changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "schema", "row"),
+    [
+        (DropColumn(A, "id"), TableSchema((Column("v", INT),)), {"v": 7}),
+        (
+            RenameColumn(A, "id", "key"),
+            TableSchema((replace(ID, name="key"), Column("v", INT)), ("key",)),
+            {"key": 7, "v": 7},
+        ),
+    ],
+)
+def test_a_column_of_the_key_that_the_sink_keeps_has_the_table_copied_whatever_the_behavior(
+    change: SchemaChange, schema: TableSchema, row: dict[str, int]
+) -> None:
+    """Rows would not fit the sink's table: their key is another one."""
+    now = block(A, schema, [("+I", row)], sequence=9)
+    sink = FirmNames()
+    later = block(A, schema, [("+I", row)], sequence=2)
+    run_in_memory(LiveSource([*FIRST, change, later], {A: now}), sink, middle=how("try_evolve"))
+    assert sink.rows(A) == [row]
 
 
 @pytest.mark.parametrize(
