@@ -6,6 +6,7 @@ column arrives as NULL.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,8 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.rules import TableRules
 from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import Column, CreateTable, Kind, TableId, TableSchema
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def stored_default(column: Column) -> str | None:
 def literal(default: str, kind: pa.DataType, column: str, table: TableId) -> pa.Scalar | None:
     """Return a default as a value of the column's type; None for one that is not a constant, such as CURRENT_TIMESTAMP.
 
-    A moment is in UTC. Raises ChangeRefused for a constant that the type cannot hold.
+    A moment is in UTC. None, with a warning, for a constant that the type cannot hold.
     """
     text: Any = default
     if default[:2].lower() == "b'" and default.endswith("'"):
@@ -108,5 +111,6 @@ def literal(default: str, kind: pa.DataType, column: str, table: TableId) -> pa.
             return pc.assume_timezone(pa.array([text]).cast(pa.timestamp(kind.unit)), kind.tz)[0]
         return pa.array([text]).cast(kind)[0]
     except pa.ArrowException as error:
-        reason = f"existing rows cannot get the default {default!r} of {column}: {error}"
-        raise ChangeRefused(reason, where=str(table), curable=True) from error
+        text = "%s: existing rows get NULL in %s: its default %r is not of its type: %s"
+        log.warning(text, table, column, default, error)
+        return None
