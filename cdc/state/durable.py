@@ -145,11 +145,14 @@ def remove(path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files that crashes have left in a folder; no process may be writing to it."""
+    """Remove temporary files that crashes have left in a folder, except those of this process: another thread may be
+    writing one, as `cdc serve` does the history of runs. No other process may be writing to it."""
+    own = (f".{os.getpid()}-", f".{os.getpid()}.")
     with os.scandir(folder) as found:
-        leftovers = [Path(entry.path) for entry in found if entry.name.startswith(".") and entry.name.endswith(".tmp")]
-    for path in leftovers:
-        remove(path)
+        names = [entry.name for entry in found if entry.name.startswith(".") and entry.name.endswith(".tmp")]
+    for name in names:
+        if not any(part in name for part in own):
+            remove(folder / name)
 
 
 def private(path: str, flags: int) -> int:

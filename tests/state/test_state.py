@@ -53,6 +53,15 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.json"]
 
 
+def test_a_start_leaves_what_another_thread_is_writing(tmp_path: Path) -> None:
+    """`cdc serve` writes a pipeline's history while its run starts."""
+    being_written, left = temporary(tmp_path / "runs.json"), tmp_path / ".runs.json.0-1.tmp"
+    for path in (being_written, left):
+        path.touch()
+    opened(tmp_path)
+    assert (being_written.exists(), left.exists()) == (True, False)
+
+
 def test_a_record_is_on_disk_with_its_name_before_anybody_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
