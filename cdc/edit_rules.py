@@ -30,7 +30,7 @@ class EditRules:
 
     def edit_effect(self, key: str) -> str:
         """Describe the effect of editing an option of `start_keys`."""
-        return "it counts at the start, and what the pipeline has goes on as it is"
+        return "it applies only at the start; what the pipeline already has stays as it is"
 
     def edit_matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
         """Whether the value of `fixed` gives other rows of these source tables than the value `before`."""

@@ -171,7 +171,7 @@ def event(change: SchemaChange, uncertain: Uncertain | None = None) -> SourceEve
         case TruncateTable(table=table, statement=statement):
             return TableTruncated(table, statement)
         case CreateShadow() | SwapShadow() | DropShadow():
-            raise ValueError(f"{type(change).__name__} is no change of a source's log")
+            raise ValueError(f"{type(change).__name__} is not a change of a source's log")
         case _:
             return TableChanged(change.table, change, uncertain)
 

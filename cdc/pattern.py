@@ -286,7 +286,7 @@ def _compile_expression(expression: str, part: str, pattern: str, flags: int, hi
             f"pattern `{pattern}`: `{part}` is not a regular expression, {reason}", hint or _meant(pattern)
         ) from error
     if brace is not None:
-        message = f"pattern `{pattern}`: `{brace[0]}` in `{part}` is no repetition such as {{2}}"
+        message = f"pattern `{pattern}`: `{brace[0]}` in `{part}` is not a repetition such as {{2}}"
         raise PatternError(message, rf"write \{brace[0]} for the character itself")
     return compiled
 

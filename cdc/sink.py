@@ -321,7 +321,7 @@ def stored_columns(table: TableId, schema: TableSchema, there: Mapping[str, T]) 
     """
     missing = [name for name in schema.names if name.casefold() not in there]
     if missing:
-        hint = "was it changed by somebody else? `cdc resync` re-snapshots the table"
+        hint = "was it changed outside of this pipeline? `cdc resync` re-snapshots the table"
         raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
     return [there[name.casefold()] for name in schema.names]
 

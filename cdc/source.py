@@ -346,7 +346,7 @@ class Source(ABC):
         Replaces `initial_offset` and writes the same state. Raises SourceError for a position that cannot be read
         or is not in the log.
         """
-        raise SourceError("it takes no positions of other tools", where=f"source {type(self).__name__}")
+        raise SourceError("it does not accept positions of other tools", where=f"source {type(self).__name__}")
 
 
 class CurrentTables(Protocol):

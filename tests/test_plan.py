@@ -62,7 +62,7 @@ RULES = "route:\n  - source-table: shop.\\.*\n    sink-table: ods.<>\n    replac
     ("existing", "said"),
     [
         ("upsert", "(exists, without note, with rows: those that the source does not have stay)"),
-        ("replace", "(exists, without note, with rows: the snapshot takes their place)"),
+        ("replace", "(exists, without note, with rows: the snapshot replaces them)"),
         ("fail", "ods.orders: holds rows already (empty or drop it; or write pipeline.existing-rows"),
     ],
 )

@@ -15,7 +15,7 @@ from cdc.tables.states import TableState
 log = logging.getLogger(__name__)
 
 _EMPTIED = "%s is emptied before it is re-snapshotted: this sink has no shadow tables"
-_ADDED = "%s is re-snapshotted: its rows come again, and nothing tells which of those that came before are gone"
+_ADDED = "%s is re-snapshotted: its rows come again, and nothing shows which of the earlier ones were deleted"
 
 
 def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChange]:

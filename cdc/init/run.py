@@ -66,7 +66,7 @@ def pipeline_text(name: str, source: str, draft: Draft, sink: str, options: type
     lines += ["", "sink:", f"  type: {sink}", *_block(tuple(_sink_keys(sink, options, draft)))]
     lines += ["", "pipeline:", f"  name: {scalar(_as_is(name))}"]
     lines += [
-        "  # Schema changes of the source are carried out in the sink as they are. The default, lenient, keeps",
+        "  # Schema changes of the source are applied to the sink as they are. The default, lenient, keeps",
         "  # columns that are dropped.",
         "  schema.change.behavior: evolve",
     ]

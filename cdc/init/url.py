@@ -15,11 +15,11 @@ def parse_url(text: str) -> ServerUrl:
     try:
         port = parts.port
     except ValueError:
-        raise ValueError(f"the port is no number from 0 to 65535; {_FORM}") from None
+        raise ValueError(f"the port is not a number from 0 to 65535; {_FORM}") from None
     if not parts.scheme or not parts.hostname:
         raise ValueError(f"it names no host; {_FORM}")
     if parts.query or parts.fragment:
-        raise ValueError(f"what follows ? or # is not taken; {_FORM}, and --option KEY=VALUE for more")
+        raise ValueError(f"text after ? or # is not supported; {_FORM}, and --option KEY=VALUE for more")
     return ServerUrl(
         parts.scheme.lower(), parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""),
         unquote(parts.path.strip("/")),

@@ -88,7 +88,7 @@ def logged_offset(checkpoint: Path, batch: int) -> Offset | None:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         if len(lines) < 3 or lines[0] != "v1":
-            raise ValueError("it is no entry of an offset log of version v1")
+            raise ValueError("it is not an entry of an offset log of version v1")
         return dict(json.loads(lines[2]))
     except FileNotFoundError:
         return None

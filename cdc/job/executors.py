@@ -95,7 +95,7 @@ def _server(spark: SparkSession, state: StateDir) -> StateServer:
 def _port(environment: Mapping[str, str]) -> int:
     text = environment.get("CDC_STATE_PORT", "0")
     if not text.isdigit() or int(text) > _HIGHEST_PORT:
-        raise StateError(f"is {text!r}, which is no port", where="CDC_STATE_PORT", hint="a number, 1 to 65535")
+        raise StateError(f"is {text!r}, which is not a port", where="CDC_STATE_PORT", hint="a number, 1 to 65535")
     return int(text)
 
 

@@ -66,7 +66,7 @@ def parse_location(given: str | Path) -> StateLocation:
         root = local_path(given).absolute()
         if re.search("[\ud800-\udfff]", str(root)):  # the path is passed to Java as text
             hint = "rename the folder, or name another one as --state-dir"
-            raise StateError("its name is no UTF-8", where=str(root), hint=hint)
+            raise StateError("its name is not UTF-8", where=str(root), hint=hint)
         return StateLocation(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
     prefix = "/".join(filter(None, prefix.split("/")))
@@ -85,7 +85,7 @@ def store_url(given: str) -> str:
     """The URL below which the state of each pipeline is stored. Raises StateError for an invalid one."""
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
-        raise StateError("is no URL of an object store", where=given, hint="give a folder as --state-root")
+        raise StateError("is not the URL of an object store", where=given, hint="give a folder as --state-root")
     if not _may_have_name(url) or not url[3].strip("/"):
         found = example(url[1].lower())
         raise StateError("names no store", where=given, hint=f"write {found} or {found}/prefix")
@@ -120,7 +120,7 @@ def lease_s(environment: Mapping[str, str]) -> float:
         seconds = 0.0
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
         hint = f"a number of seconds, {_SHORTEST_S:g} to {_LONGEST_S:g}"
-        raise StateError(f"is {text!r}, which is no length of a lease", where="CDC_STATE_LEASE_S", hint=hint)
+        raise StateError(f"is {text!r}, which is not the duration of a lease", where="CDC_STATE_LEASE_S", hint=hint)
     return seconds
 
 

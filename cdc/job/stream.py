@@ -110,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         new = lag.noticed - self._noticed
         left_out = new - len(lag.notices)
-        omitted = [f"{left_out} notices of the source are left out"] if left_out > 0 else []
+        omitted = [f"{left_out} notices of the source are omitted"] if left_out > 0 else []
         Notices(self._plan.state.store).add([*omitted, *lag.notices[-new:]])
         self._noticed = lag.noticed
 

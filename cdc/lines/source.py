@@ -198,11 +198,13 @@ def _check_schema(schema: TableSchema) -> None:
         raise ValueError(f"column {twice[0]} is there twice" if twice else "a table has at least one column")
     missing = [name for name in schema.primary_key if name not in schema.names]
     if missing:
-        raise ValueError(f"the primary key names {missing[0]}, which is no column; there are {', '.join(schema.names)}")
+        raise ValueError(
+            f"the primary key names {missing[0]}, which is not a column; there are {', '.join(schema.names)}"
+        )
     for column in schema.columns:
         precision, scale = column.type.length or 0, column.type.scale or 0
         if column.type.kind is Kind.DECIMAL and not (1 <= precision <= 65 and scale <= precision):
-            raise ValueError(f"column {column.name}: {column.type} is no type: a DECIMAL has 1 to 65 digits in all")
+            raise ValueError(f"column {column.name}: {column.type} is not a type: a DECIMAL has 1 to 65 digits in all")
 
 
 def _check_columns(image: RowImage, tables: Tables) -> None:

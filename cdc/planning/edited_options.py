@@ -77,4 +77,4 @@ def relocated_rows(before: Mapping[str, str] | None, options: object, filled: It
     moved = [f"{table} went to {old}, now to {new}" for table, old, new in containers if old != new]
     if not moved:
         return ""
-    return f"rows would be written to another place in the sink: {first_of(moved, between='; ')}"
+    return f"rows would be written to another location in the sink: {first_of(moved, between='; ')}"

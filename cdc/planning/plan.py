@@ -100,9 +100,9 @@ def _table_json(table: TablePlan) -> dict[str, object]:
 
 _KEYLESS = {
     KeylessRows.EQUAL: "kept equal, as many equal rows as the source has",
-    KeylessRows.INSERTS: "the table only grows, sink.keyless-changes says what becomes of updates and deletes",
+    KeylessRows.INSERTS: "the table only grows, sink.keyless-changes determines what happens to updates and deletes",
     KeylessRows.CHANGES: "every change is kept",
-    KeylessRows.REFUSED: "the sink takes no such table",
+    KeylessRows.REFUSED: "the sink does not accept such a table",
 }
 
 
@@ -151,7 +151,7 @@ def _state(table: TablePlan) -> str:
 
 _ROWS = {
     False: ", with rows: those that the source does not have stay",
-    True: ", with rows: the snapshot takes their place",
+    True: ", with rows: the snapshot replaces them",
 }
 
 

@@ -157,7 +157,7 @@ class _Checker:
         for index, rule in enumerate(transforms):
             if rule is not None and rule.on_error == "dead-letter" and pipeline.dead_letters is None:
                 path = ("transform", index, "on-error")
-                message, hint = "`dead-letter` needs a place", "name a folder with dead-letter.path in `pipeline`"
+                message, hint = "`dead-letter` needs a location", "name a folder with dead-letter.path in `pipeline`"
                 self.blocks.report(path, self.blocks.explain.problem(path, message, hint))
 
     def _patterns(

@@ -129,7 +129,7 @@ def _weekdays(field: str) -> str:
 def _days(part: str) -> Iterator[str]:
     match = re.fullmatch(r"(\*|[a-z]{3}|\d)(?:-([a-z]{3}|\d))?(?:/(\d+))?", part.lower())
     if match is None:
-        raise ValueError(f"{part} is no day of the week")
+        raise ValueError(f"{part} is not a day of the week")
     first, last, step = match.groups()
     if first == "*":
         yield from (["*"] if step is None else _DAYS[:: int(step) or 1])
@@ -144,5 +144,5 @@ def _days(part: str) -> Iterator[str]:
 def _day(text: str) -> int:
     number = int(text) if text.isdigit() else _DAYS.index(text) if text in _DAYS else -1
     if not 0 <= number <= 7:
-        raise ValueError(f"{text} is no day of the week")
+        raise ValueError(f"{text} is not a day of the week")
     return number

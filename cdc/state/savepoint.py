@@ -63,10 +63,10 @@ def write_savepoint(root: Path, target: Path, savepoint: Savepoint) -> None:
 
 def read_savepoint(path: Path) -> Savepoint:
     """The description in a savepoint. Raises StateError if it is not a savepoint, or of a newer version."""
-    hint = "name a folder that `cdc savepoint` has made"
+    hint = "name a folder that `cdc savepoint` has created"
     fields: dict[str, Any] | None = LocalStore(path).read_json(FILE)
     if fields is None or not (path / _STATE / _PIPELINE).is_file():
-        raise StateError("is no savepoint", where=str(path), hint=hint)
+        raise StateError("is not a savepoint", where=str(path), hint=hint)
     try:
         found = Savepoint(**fields)
     except TypeError as error:

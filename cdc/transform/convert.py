@@ -183,7 +183,7 @@ class Converter:
         text = tree.name.upper().removesuffix("S") if tree.name else ""
         if text not in UNITS or not isinstance(tree, exp.Column | exp.Var | exp.Literal):
             return self._refuse(
-                span, f"`{tree.name or tree.sql()}` is no unit of time", f"one of {', '.join(sorted(UNITS))}"
+                span, f"`{tree.name or tree.sql()}` is not a unit of time", f"one of {', '.join(sorted(UNITS))}"
             )
         return Literal(text, span)
 

@@ -189,7 +189,7 @@ class ModelClient:
         return TransformError(text, where=self._where, hint="check the model's address and name")
 
     def _unavailable(self, text: str) -> ModelUnavailable:
-        return ModelUnavailable(text, where=self._where, hint="it is asked again until retry-timeout")
+        return ModelUnavailable(text, where=self._where, hint="the request is repeated until retry-timeout")
 
     def _strange(self, expected: str) -> TransformError:
         hint = "the model's address must be a server with OpenAI's protocol"
@@ -201,4 +201,4 @@ def _image_part(url: str) -> dict[str, object]:
 
 
 def _no_json(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")

@@ -43,17 +43,17 @@ def _deciding(
 ) -> Iterator[tuple[SqlText, Span, str, str]]:
     start, hint = Span(0, 1), "a model may answer differently next time; put the answer into a column outside the key"
     if condition is not None and rule.filter is not None and uses_model(condition):
-        yield rule.filter.text, start, "a filter cannot ask a model", hint
+        yield rule.filter.text, start, "a filter cannot use a model", hint
     found = [output for output in outputs if uses_model(output.node)]
     if not found or rule.projection is None:
         return
     text, span = rule.projection.text, found[0].node.span
     if not schema.primary_key:
-        yield text, span, "a model cannot be asked for a table without a key", "name its key with primary-keys"
+        yield text, span, "a model cannot be used for a table without a key", "name its key with primary-keys"
     deciding = {*schema.primary_key, *(key.casefold() for key in rule.partition_keys)}
     for output in found:
         if output.column.name in deciding or output.column.name.casefold() in deciding:
-            yield text, output.node.span, f"the key column {output.column.name} cannot ask a model", hint
+            yield text, output.node.span, f"the key column {output.column.name} cannot use a model", hint
     if rule.on_error == "dead-letter":
-        message = "a rule with on-error: dead-letter cannot ask a model"
+        message = "a rule with on-error: dead-letter cannot use a model"
         yield text, span, message, "on-error: null makes a text that the model refuses NULL, and counts it"

@@ -75,7 +75,7 @@ class LoadedModel:
                 raise mistake(arg.span, f"{self.name} takes {needed}, got {arg.type}", hint)
             arguments.append(cast(arg, kind))
         if not columns(args[0]):
-            raise mistake(span, f"{self.name} is asked for the same text in every row", "write a column into it")
+            raise mistake(span, f"{self.name} gets the same text in every row", "write a column into it")
         return call(self.op, self.form.result, arguments, span, nullable=True, fails=True)
 
     def _input(self, arg: Typed) -> SqlType:

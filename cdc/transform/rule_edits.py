@@ -110,7 +110,7 @@ def _sentence(table: TableId, new: list[str], dropped: list[str], others: list[s
     text += "existing rows keep their values"
     text += f", without values in {', '.join(new)}" if new else ""
     text += f", as the earlier rules computed {', '.join(others)}" if others else ""
-    text += ", those that the earlier filter rejected stay out" if filtered else ""
+    text += ", those that the earlier filter rejected stay excluded" if filtered else ""
     return f"{text}; `cdc resync FILE {table}` re-snapshots it"
 
 

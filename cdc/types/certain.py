@@ -129,7 +129,7 @@ def uncertain_text_key(new: DataType, old: DataType) -> UncertainValues | None:
         respelled = new.kind in REALS and old.kind is not new.kind
     if not respelled:
         return None
-    return UncertainValues(AnyValue(), f"keys are text here, and {new} values are spelled otherwise than {old}")
+    return UncertainValues(AnyValue(), f"keys are text here, and {new} values are written differently than {old}")
 
 
 def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
@@ -198,9 +198,7 @@ def _of_bytes(new: DataType, old: DataType) -> UncertainValues | None:
 def _of_text(new: DataType, old: DataType) -> UncertainValues | None:
     if new.kind is Kind.CHAR and old.kind is not Kind.CHAR:
         shorter = new.length if _shorter(new, old) else None
-        return UncertainValues(
-            EndsWithSpace(shorter), f"{new} takes spaces at the end away in the source, or is shorter"
-        )
+        return UncertainValues(EndsWithSpace(shorter), f"{new} removes trailing spaces in the source, or is shorter")
     if _shorter(new, old):
         return UncertainValues(LongerText(new.length or 0), f"values are longer than {new}")
     return None

@@ -157,7 +157,7 @@ class Transactions:
                 raise SinkUnavailable(
                     f"{label} is committed and has not become visible within {waits.timeout_s:.0f} s",
                     where=database,
-                    hint="see SHOW TRANSACTION and the back ends' logs; start again to go on waiting",
+                    hint="see SHOW TRANSACTION and the back ends' logs; start again to continue waiting",
                 )
 
     def abort_quietly(self, table: TableId, label: str, txn: int) -> None:

@@ -11,7 +11,7 @@ item repeatedly: the server answers 409 to one that is older than the document i
 | 409, the stored version is of a later batch or epoch | somebody else writes the index: an error |
 | 429, 503 | the cluster is busy: the item is sent again, with growing pauses |
 | 400 for the document's content; 413 for one document | the document is refused: an error, or it is returned |
-| anything else | the index takes no documents (read-only, closed, missing): an error with the server's reason |
+| anything else | the index accepts no documents (read-only, closed, missing): an error with the server's reason |
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Sender:
 
     def _busy(self, reason: str) -> SinkUnavailable:
         hint = next((hint for pattern, hint in _BUSY_HINTS.items() if pattern in reason), "")
-        message = f"the cluster takes no more documents just now (429): {reason}"
+        message = f"the cluster accepts no more documents at the moment (429): {reason}"
         return SinkUnavailable(message[:600], where=self.client.hosts[0], hint=hint)
 
     def _send_once(self, body: _RemainingBody, highest: int) -> _RemainingBody:
@@ -149,7 +149,7 @@ class Sender:
         """Send a body in two halves because it is larger than the server takes."""
         parts = list(items(body.text))
         if len(parts) == 1:
-            message = f"a document of {len(body.text)} bytes is larger than the server takes"
+            message = f"a document of {len(body.text)} bytes is larger than the server accepts"
             if self.collect_refused:
                 return _RemainingBody(b"", (), [*body.refused, RefusedDocument(body.numbers[0], message, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
@@ -176,8 +176,8 @@ class Sender:
             message = f"the document {found.get('_id')} is of a later batch than this pipeline has written: {reason}"
             raise SinkError(message, where=where, hint=hint)
         if not _is_refused(found):
-            hint = "let the index take documents again; what was sent before is in, a new run goes on from here"
-            raise SinkError(f"the index takes no documents: {reason} (HTTP {status})"[:2_000], where=where, hint=hint)
+            hint = "let the index accept documents again; earlier documents are stored, a new run continues from here"
+            raise SinkError(f"the index accepts no documents: {reason} (HTTP {status})"[:2_000], where=where, hint=hint)
         if self.collect_refused:
             return False
         hint = "change the mapping or the value; or leave such documents out with sink.invalid-values: dead-letter, or "

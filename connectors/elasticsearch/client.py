@@ -113,7 +113,7 @@ class SearchClient:
         hint = "check sink.hosts: another program may listen there"
         if status >= 500 or not data:
             raise SinkUnavailable(f"an answer without JSON, as of a proxy (HTTP {status})", where=host, hint=hint)
-        message = f"what answers is no Elasticsearch and no OpenSearch (HTTP {status})"
+        message = f"the server is neither Elasticsearch nor OpenSearch (HTTP {status})"
         raise SinkError(message, where=host, hint=hint)
 
 

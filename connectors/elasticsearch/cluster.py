@@ -54,7 +54,7 @@ class SearchCluster:
             number = str(found["version"]["number"])
         except (ErrorAnswer, KeyError, TypeError) as error:
             hint = "check sink.hosts: another program may listen there"
-            raise SinkError(f"what answers is no Elasticsearch and no OpenSearch: {error}", hint=hint) from None
+            raise SinkError(f"the server is neither Elasticsearch nor OpenSearch: {error}", hint=hint) from None
         return str(found["version"].get("distribution", "elasticsearch")), number
 
     def indexes(self, tables: Sequence[TableId]) -> dict[TableId, Index]:
@@ -95,7 +95,7 @@ class SearchCluster:
                     continue
                 if index is None:
                     hint = "delete the alias, or set index.prefix so that the names differ"
-                    raise SinkError(f"the alias {alias} leads to {name}, which no pipeline has made", hint=hint)
+                    raise SinkError(f"the alias {alias} leads to {name}, which no pipeline has created", hint=hint)
                 found[alias] = index
             if name in aliases:
                 raise _not_an_alias(name, index_of(name, definition), aliases[name])
@@ -224,7 +224,7 @@ class SearchCluster:
         except ErrorAnswer as error:
             blocked = error.kind == "cluster_block_exception"
             grant = "grant the user the privilege to create this index, or create it"
-            hint = "let the cluster take writes again" if blocked else grant
+            hint = "let the cluster accept writes again" if blocked else grant
             raise SinkError(str(error), where=COMMITS, hint=hint) from None
 
     def _last_commit(self) -> dict[str, Any]:
@@ -259,14 +259,14 @@ def _suffix(index: Index, alias: str, aliases: Mapping[str, Mapping[str, Any]]) 
 def foreign_index_error(index: Index, table: TableId) -> SinkError:
     """The error about an index that another pipeline has taken."""
     hint = "end this one; of two pipelines only the one that began last writes a table's index"
-    return SinkError(f"the index {index.name} was taken by another pipeline", where=str(table), hint=hint)
+    return SinkError(f"the index {index.name} is used by another pipeline", where=str(table), hint=hint)
 
 
 def _not_an_alias(name: str, index: Index | None, table: TableId) -> SinkError:
     """The error about an index that has the name of a table's alias; `index` is None if no pipeline has made it."""
     if index is None:
         hint = "delete or reindex it, or set index.prefix so that the names differ"
-        return SinkError(f"{name} is an index, and no alias: no pipeline has made it", where=str(table), hint=hint)
+        return SinkError(f"{name} is an index, not an alias: no pipeline has created it", where=str(table), hint=hint)
     hint = "route one of the two tables to another name"
     return SinkError(f"its alias would be {name}, which is the index of {index.table}", where=str(table), hint=hint)
 

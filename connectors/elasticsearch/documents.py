@@ -150,7 +150,7 @@ def _value(values: pa.Array, name: str, kind: Kind, target: DocumentTarget) -> t
             return _numbers(values), False
         if bad is not None:
             hint = "leave such rows out with a filter, or make them NULL with a projection"
-            raise SinkError(f"{bad} is no JSON number", where=f"{target.table}.{name}", hint=hint)
+            raise SinkError(f"{bad} is not a JSON number", where=f"{target.table}.{name}", hint=hint)
         return plain(values), False
     number = pa.types.is_integer(values.type) and name not in target.texts
     if number or pa.types.is_boolean(values.type) or pa.types.is_list(values.type):

@@ -223,7 +223,7 @@ class ElasticsearchSinkOptions(SinkOptions):
         if len(set(routed)) < len(routed) or "" in routed:
             yield Remark("index.routing-columns", "names no column, or two of one table", "write db.table.column once")
         if self.api_key is not None and self.username is not None:
-            yield Remark("api-key", "stands beside username", "give one of the two")
+            yield Remark("api-key", "is given next to username", "give one of the two")
         if (self.username is None) != (self.password is None):
             missing = "password" if self.password is None else "username"
             yield Remark(missing, "is missing", "give both, or neither")

@@ -116,7 +116,9 @@ def examine(cluster: SearchCluster, options: ElasticsearchSinkOptions) -> Iterat
         return
     status = str(health["status"])
     if status == "red":
-        yield warning("health", "the cluster is red: some shards take no documents", "see _cluster/allocation/explain")
+        yield warning(
+            "health", "the cluster is red: some shards accept no documents", "see _cluster/allocation/explain"
+        )
     else:
         yield ok("health", f"the cluster is {status}, {health['number_of_nodes']} nodes")
     yield from examine_deletes(cluster, options, own=False)

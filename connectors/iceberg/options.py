@@ -145,7 +145,7 @@ class IcebergSinkOptions(LakeSinkOptions):
         local = self.warehouse is not None and self.warehouse.startswith("file://")
         if self.catalog_type == "sql" and self.uri is None and not local:
             hint = "a database for the catalog, such as postgresql+psycopg://...; a local warehouse has a file in it"
-            yield Remark("catalog.properties.uri", "is required where the warehouse is no local folder", hint)
+            yield Remark("catalog.properties.uri", "is required where the warehouse is not a local folder", hint)
         if self.catalog_type in ("rest", "hive") and self.uri is None:
             yield Remark("catalog.properties.uri", f"is required with type: {self.catalog_type}", "say where it is")
         if self.catalog_type == "sql" and not self.warehouse:

@@ -67,7 +67,7 @@ def _field(text: str) -> PartitionField:
     found = _FIELD.fullmatch(text)
     if found is None:
         if "(" in text or "[" in text:
-            raise ValueError(f"{text!r} is no column and no transform such as day(created) or bucket[16](id)")
+            raise ValueError(f"{text!r} is neither a column nor a transform such as day(created) or bucket[16](id)")
         return PartitionField(text)
     name, width = found["name"], found["width"]
     if (width is not None) != (name in ("bucket", "truncate")) or width == "0":

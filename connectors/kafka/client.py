@@ -190,7 +190,7 @@ class KafkaCluster:
                 hint=_RIGHTS[code].format(need=need or self.side.need),
             )
         if code in UNKNOWN_TOPIC:
-            hint = "create the topic, or see how its name is spelled"
+            hint = "create the topic, or check the spelling of its name"
             return self.side.no_topic(f"{doing}: there is no such topic or partition", where=where, hint=hint)
         if code in FENCED:
             hint = "two runs of one pipeline write at the same time: stop one of them"

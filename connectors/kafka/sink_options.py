@@ -298,7 +298,7 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         schema_topic, explicit = self.schema_topic(), self.schema_changes_topic is not None
         key = "sink.schema-changes.topic" if explicit else "sink.schema-changes"
         if schema_topic is None and explicit:
-            yield Remark(key, "has no effect", "set sink.schema-changes: topic, or take it away")
+            yield Remark(key, "has no effect", "set sink.schema-changes: topic, or remove it")
         if schema_topic is not None and schema_topic in (
             self.topic,
             *(topic for _, topic in topic_mapping(self.mapping)),

@@ -55,7 +55,8 @@ def _check_topics(text: str) -> str:
     for name in topic_names(text):
         if not _TOPIC.fullmatch(name):
             raise OptionError(
-                f"{name!r} is no name of a topic", "names are separated by commas; for a pattern write topic-pattern"
+                f"{name!r} is not the name of a topic",
+                "names are separated by commas; for a pattern write topic-pattern",
             )
     if not topic_names(text):
         raise OptionError("must name at least one topic", "such as shop.orders,shop.items")
@@ -98,7 +99,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, KafkaConnectionOptions)
     implementation: ClassVar[str] = "connectors.kafka.source:KafkaSource"
     prefixes: ClassVar[dict[str, str]] = KafkaConnectionOptions.connection_prefixes
     table_parts: ClassVar[int] = 1
-    fixed_reason: ClassVar[str] = "values that are there were read as it said, the same messages give others now"
+    fixed_reason: ClassVar[str] = "existing values were read with the old setting, the same messages give others now"
     start_keys: ClassVar[tuple[str, ...]] = ("scan.startup.", "tables")
     flink_defaults: ClassVar[dict[str, str]] = {"scan.startup.mode": "group-offsets", "value.format": "debezium-json"}
 

@@ -13,12 +13,12 @@ from connectors.paimon.object_store import PATH_STYLE, nameless_host
 from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder, partition_keys, shown_address
 
 _DECIDED = {
-    "sequence.field": "rows are ordered by their place in the source's log",
+    "sequence.field": "rows are ordered by their position in the source's log",
     "rowkind.field": "row kinds are written with the rows",
     "primary-key": "the key is the source's, or a rule's `primary-keys`",
     "primary-key.nullable": "the key is the source's, or a rule's `primary-keys`",
     "partition": "`partition.key`, or a rule's `partition-keys`, says it",
-    "data-file.prefix": "the names of files tell whose batch they are from",
+    "data-file.prefix": "file names identify the batch that they are from",
     "type": "tables are written as primary key or append tables",
 }
 """Table properties that are refused because they would change how rows are written, with the reason."""

@@ -97,7 +97,7 @@ class Transactions:
             if not reply.label_exists:
                 raise replies.failure("the load cannot begin", where, reply)
             self.clear(table, label)
-        hint = "the transaction ends by itself after its timeout; start again then"
+        hint = "the transaction ends on its own after its timeout; start again then"
         raise SinkUnavailable("an earlier load under this label cannot be rolled back", where=where, hint=hint)
 
     def load(self, table: TableId, label: str, headers: Mapping[str, str]) -> Upload:

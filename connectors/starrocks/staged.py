@@ -90,7 +90,7 @@ class StagedLoad(TableLoad[_StagedFile]):
         return _StagedFile(self._path, encoded.headers)
 
     def _raise_refusal(self, body: _StagedFile) -> NoReturn:
-        raise SinkError("the file takes no more rows", where=str(body.path))
+        raise SinkError("the file accepts no more rows", where=str(body.path))
 
     def _finish_body(self, body: _StagedFile) -> Any:
         body.close()

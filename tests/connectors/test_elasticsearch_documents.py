@@ -225,7 +225,7 @@ def test_documents_that_were_prepared_before_another_pipeline_took_the_index_are
     sink = created(harness.sink(), USERS, SCHEMA)
     handles = prepared(sink, 0, users(("+I", 1, "zombie")))
     created(Harness(harness.server, tmp_path / "renewed", "another pipeline").sink(), USERS, SCHEMA)
-    with pytest.raises(SinkError, match="taken by another pipeline"):
+    with pytest.raises(SinkError, match="used by another pipeline"):
         sink.commit(0, handles)
     assert names(harness) == {}
 

@@ -99,7 +99,7 @@ def test_a_document_that_an_ingest_pipeline_drops_is_an_error() -> None:
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_proxy_whose_server_is_away_is_passed_by_for_another_host_or_waited_for(status: int) -> None:
-    """What a proxy says is no JSON."""
+    """What a proxy says is not JSON."""
 
     class Away(QuietHandler):
         def do_GET(self) -> None:

@@ -129,7 +129,7 @@ def test_an_index_that_takes_nothing_makes_no_letters(harness: Harness, tmp_path
         harness.server.ask("POST", f"{index}/_close")
     else:
         put(state == "blocked", "absent" if state == "without a pipeline" else "_none")
-    with pytest.raises(SinkError, match=r"takes no documents.*(blocked|closed|absent)"):
+    with pytest.raises(SinkError, match=r"accepts no documents.*(blocked|closed|absent)"):
         sink.commit(0, handles)
     if state == "closed":
         harness.server.ask("POST", f"{index}/_open?wait_for_active_shards=1")
@@ -156,4 +156,4 @@ def test_a_document_larger_than_a_request_may_be_is_a_letter(harness: Harness, t
     assert sorted(prices(harness)) == [str(number) for number in range(9) if number != 5]
     (letter,) = letters(tmp_path)
     assert letter["key"] == {"id": 5}
-    assert "larger than the server takes" in letter["rejected"][0]["reason"]
+    assert "larger than the server accepts" in letter["rejected"][0]["reason"]

@@ -167,9 +167,9 @@ def test_a_text_that_the_model_refuses_names_its_row_or_is_null(server: ModelSer
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({"projection": "*", "filter": "chat(a) = 'x'"}, "a filter cannot ask a model"),
-        ({"projection": "id, chat(a) AS b", "primary-keys": "b"}, "the key column b cannot ask a model"),
-        ({"projection": "id, chat('x') AS b"}, "CHAT is asked for the same text in every row"),
+        ({"projection": "*", "filter": "chat(a) = 'x'"}, "a filter cannot use a model"),
+        ({"projection": "id, chat(a) AS b", "primary-keys": "b"}, "the key column b cannot use a model"),
+        ({"projection": "id, chat('x') AS b"}, "CHAT gets the same text in every row"),
         ({"projection": "id, chat(id) AS b"}, "CHAT takes text, got INT"),
         ({"projection": "id, UPPER(chat(a)) AS b", "on-error": "dead-letter"}, "dead-letter"),
     ],
@@ -183,7 +183,7 @@ def test_a_table_without_a_key_cannot_have_answers(server: ModelServer) -> None:
     create = {"change": "create.table", "table": "shop.t", "schema": {"columns": COLUMNS}}
     text = pipeline(server, {"projection": "id, chat(a) AS b"})
     (result,) = run_cases([{"name": "one", "pipeline": text, "input": [create]}])
-    assert "a model cannot be asked for a table without a key" in failure(result)
+    assert "a model cannot be used for a table without a key" in failure(result)
 
 
 def named(
@@ -262,7 +262,7 @@ def test_embeddings_and_images_of_a_model_by_name(server: ModelServer) -> None:
         ("AI_SUMMARIZE('small', a, 'x')", "AI_SUMMARIZE takes an integer, got"),
         ("AI_IMAGE_COMPLETE('small', a, 'x')", "takes an image as bytes, got STRING"),
         ("AI_IMAGE_EMBED('small', a)", "no server with OpenAI's protocol makes embeddings of images"),
-        ("AI_EMBED('small', 'x')", "AI_EMBED is asked for the same text in every row"),
+        ("AI_EMBED('small', 'x')", "AI_EMBED gets the same text in every row"),
     ],
 )
 def test_a_call_that_cannot_be_asked(server: ModelServer, call: str, words: str) -> None:
@@ -271,7 +271,7 @@ def test_a_call_that_cannot_be_asked(server: ModelServer, call: str, words: str)
 
 
 def test_a_model_by_name_decides_about_no_row_and_its_key_is_nowhere(server: ModelServer) -> None:
-    assert "a filter cannot ask a model" in failure(
+    assert "a filter cannot use a model" in failure(
         named(server, "*", ["a"], {"filter": "AI_EMBED('small', a)[1] > 1"})
     )
     text = json.dumps({"pipeline": {"model": [{"name": "a", "type": "openai-compatible", "options": {

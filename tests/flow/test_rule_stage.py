@@ -392,5 +392,5 @@ def test_a_column_that_is_computed_another_way_and_another_filter_are_told(
     told = [record.getMessage() for record in caplog.records if "the rules have changed" in record.getMessage()]
     start, end = "shop.t: the rules have changed: existing rows keep their values, ", "`cdc resync FILE shop.t`"
     assert [text.removeprefix(start).partition(f"; {end}")[0] for text in told] == [
-        "as the earlier rules computed share", "those that the earlier filter rejected stay out",
+        "as the earlier rules computed share", "those that the earlier filter rejected stay excluded",
     ]  # fmt: skip

@@ -16,7 +16,7 @@ ORDERS = TableId("shop", "orders")
 
 
 @pytest.mark.parametrize(
-    ("keyless", "told"), [(KeylessRows.EQUAL, "is emptied before"), (KeylessRows.CHANGES, "nothing tells which")]
+    ("keyless", "told"), [(KeylessRows.EQUAL, "is emptied before"), (KeylessRows.CHANGES, "nothing shows which")]
 )
 def test_a_warning_says_whether_rows_that_are_gone_stay(
     keyless: KeylessRows, told: str, caplog: pytest.LogCaptureFixture

@@ -104,7 +104,7 @@ def test_the_plan_says_what_edited_rules_leave_as_it_is(life: Life) -> None:
     assert life.notes(rules("*, qty * 2 AS share", "qty > 0")) == []
     assert life.notes(rules("*, qty * 3 AS share", "qty > 0")) == [f"{start}as the earlier rules computed share{end}"]
     assert life.notes(rules("*, qty * 2 AS share, 1 AS one", "qty > 0")) == [f"{start}without values in one{end}"]
-    filtered = f"{start}those that the earlier filter rejected stay out{end}"
+    filtered = f"{start}those that the earlier filter rejected stay excluded{end}"
     assert life.notes(rules("*, qty * 2 AS share", "qty > 1")) == [filtered]
     assert life.notes(rules("*", "qty > 0")) == ["shop.orders: the rules have changed: share goes"]
     (wrong,) = life.notes(rules("*, nope AS share"))

@@ -271,7 +271,7 @@ def test_rows_that_would_go_to_another_topic_are_named(
 ) -> None:
     kept = fingerprint_of(file.spec(sink=_kafka(**before)))
     text = relocated_rows(kept.naming, file.spec(sink=_kafka(**now)).sink, [ORDERS])
-    assert text == (f"rows would be written to another place in the sink: {moved}" if moved else "")
+    assert text == (f"rows would be written to another location in the sink: {moved}" if moved else "")
 
 
 def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> None:
@@ -281,7 +281,7 @@ def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> 
     with pytest.raises(EditRefused, match=r"p\.yaml: sink\.topic.*shop\.orders went to one, now to two"):
         Edits(edited, compile_spec(edited), life.state).check_tables(source, ListSink())
     assert list(notes_since(LastRun.read(life.state), None, None, edited.sink)) == [
-        "a run would stop: rows would be written to another place in the sink: shop.orders went to one, now to two"
+        "a run would stop: rows would be written to another location in the sink: shop.orders went to one, now to two"
     ]
     taken_back, sink = life.spec(sink=_kafka(topic="one")), ListSink()
     schema = TableLog(life.state.store).at(CommitLog(life.state.commits).last()).sink[ORDERS]

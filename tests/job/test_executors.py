@@ -44,7 +44,7 @@ def test_a_server_that_an_executor_does_not_reach_is_named_with_the_machine(tmp_
 
 @pytest.mark.parametrize("text", ["x", "-1", "70000"])
 def test_a_port_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(StateError, match="which is no port"):
+    with pytest.raises(StateError, match="which is not a port"):
         _port({"CDC_STATE_PORT": text})
 
 

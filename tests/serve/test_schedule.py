@@ -93,7 +93,7 @@ def test_the_file_is_checked() -> None:
     text = "source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline:\n  schedule: 0 0 * * 8\n"
     found = cdc.validate("p.yaml", text=text)
     assert [str(problem).partition("(")[0].strip() for problem in found.problems] == [
-        "p.yaml:7:13: pipeline.schedule: is not a cron expression: 8 is no day of the week"
+        "p.yaml:7:13: pipeline.schedule: is not a cron expression: 8 is not a day of the week"
     ]
 
 

@@ -78,7 +78,7 @@ def test_places_that_are_no_file_system_and_no_prefix_of_a_bucket_are_refused(pl
 
 
 def test_a_folder_whose_name_is_no_utf_8_is_refused() -> None:
-    with pytest.raises(StateError, match=r"its name is no UTF-8.*--state-dir"):
+    with pytest.raises(StateError, match=r"its name is not UTF-8.*--state-dir"):
         parse_location("state\udcff/p")
 
 
@@ -121,8 +121,8 @@ REFUSED = [
     (["serve", ".", "--state-store", "s3:"], "names no store"),
     (["serve", ".", "--state-store", "s3://"], "names no store"),
     (["serve", ".", "--state-store", "s3:bucket/prefix"], "names no store"),
-    (["serve", ".", "--state-store", "file:///var/cdc"], "is no URL of an object store"),
-    (["serve", ".", "--state-store", "states"], "is no URL of an object store"),
+    (["serve", ".", "--state-store", "file:///var/cdc"], "is not the URL of an object store"),
+    (["serve", ".", "--state-store", "states"], "is not the URL of an object store"),
 ]
 
 

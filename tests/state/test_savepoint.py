@@ -68,7 +68,7 @@ def test_a_state_directory_that_is_there_is_not_replaced(state: StateDir, tmp_pa
     made = create_savepoint(spec(tmp_path), state.root)
     with pytest.raises(StateError, match="there is a state directory already"):
         begin_from(spec(tmp_path), made, state.root)
-    with pytest.raises(StateError, match="is no savepoint"):
+    with pytest.raises(StateError, match="is not a savepoint"):
         begin_from(spec(tmp_path), tmp_path, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -101,7 +101,7 @@ def test_groups_of_a_regular_expression_are_counted(regex: str, count: int, engi
         ("JSON_VALUE(j, '$.*')", "the path '..\\*' of JSON_VALUE cannot be read"),
         ("JSON_VALUE(j, 'a')", "such as ..a.b"),
         ("JSON_QUERY(j, '$.c[-1]')", "JSON_QUERY cannot be read"),
-        ("TIMESTAMP_DIFF(DAYS_, t, t)", "no unit of time"),
+        ("TIMESTAMP_DIFF(DAYS_, t, t)", "not a unit of time"),
         ("INTERVAL '1' DAY IS NULL", "an INTERVAL can only be added"),
         ("ROW(INTERVAL '1' DAY, 1)", "an INTERVAL can only be added"),
         ("TO_TIMESTAMP_LTZ(s, v)", "takes text constants after the text"),

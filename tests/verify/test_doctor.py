@@ -105,7 +105,7 @@ def test_a_place_without_room_or_that_is_no_folder_is_told(tmp_path: Path, monke
     (tmp_path / "file").write_text("")
     assert [finding.level for finding in examine_folder("disk", tmp_path / "new" / "folder")] == [Level.OK]
     assert [finding.message for finding in examine_folder("disk", tmp_path / "file" / "x")] == [
-        f"{tmp_path / 'file'} is no folder"
+        f"{tmp_path / 'file'} is not a folder"
     ]
     for free, level in ((500 << 20, Level.WARNING), (1 << 20, Level.ERROR)):
         monkeypatch.setattr(

@@ -120,4 +120,4 @@ def _changes(heads: Sequence[Sequence[Any]], body: bytes) -> Sequence[DocumentCh
 def _check(name: str) -> None:
     """Raise ValueError for a name that leads out of the working copy."""
     if name.startswith("/") or ".." in name.split("/"):
-        raise ValueError(f"{name} is no name of a document")
+        raise ValueError(f"{name} is not the name of a document")

@@ -249,7 +249,7 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
     if _NOBODY.search(f"{kind} {text}"):
         hint = "log in with kinit, or set KRB5CCNAME or KRB5_CLIENT_KTNAME; see docs/state.md"
         return StateUnavailable(f"the state cannot be {verb}: no credentials: {text}", where=where, hint=hint)
-    hint = "look at the name node, whose port for clients is meant (often 8020), and the network; nothing was lost"
+    hint = "check the name node, its port for clients (often 8020), and the network; nothing was lost"
     return StateUnavailable(f"the state cannot be {verb}: {text}", where=where, hint=hint)
 
 

@@ -32,5 +32,5 @@ def check_lease(copy: Path) -> None:
     except OSError as error:
         raise state_error(path, error, "read") from error
     if late_s > 0:
-        hint = "look at the store and the network; the run goes on once it has renewed it"
+        hint = "check the store and the network; the run continues once it has renewed it"
         raise StateUnavailable(f"the lease on the state ended {late_s:.0f} s ago", where=str(copy), hint=hint)

@@ -216,7 +216,7 @@ def note_url(copy: Path, url: str) -> None:
         return
     if known or (copy / "pipeline.json").exists():
         reason = f"is for the state in {known}" if known else "has a state of its own, which is not moved"
-        hint = "name another folder, or remove this one to go on without it"
+        hint = "name another folder, or remove this one to continue without it"
         raise StateError(f"the folder {reason}", where=str(copy), hint=hint)
     write_file(copy / FOLDER / _URL, url.encode())
 

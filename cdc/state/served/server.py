@@ -120,7 +120,7 @@ class StateServer:
         with contextlib.ExitStack() as stack:
             stack.callback(connection.close)
             if not self._strangers.acquire(blocking=False):
-                raise RuntimeError(f"{_STRANGERS} others have not said who they are")
+                raise RuntimeError(f"{_STRANGERS} others have not identified themselves")
             stack.callback(self._strangers.release)
             self._begin(self._serve, "state-for-executor", connection)
             stack.pop_all()

@@ -65,10 +65,10 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
         raise ConnectionError("the connection has ended in the middle of a message")
     length, size = _HEAD.unpack(head)
     if length > _LONGEST:
-        raise ConnectionError("that is no message of cdc")
+        raise ConnectionError("that is not a message of cdc")
     fields = json.loads(exactly(file, length))
     if not isinstance(fields, dict):
-        raise ConnectionError("that is no message of cdc")
+        raise ConnectionError("that is not a message of cdc")
     return fields, size
 
 

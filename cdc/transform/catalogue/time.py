@@ -158,7 +158,7 @@ def _format_sql(args: list[str], node: Typed) -> str:
     pattern = text_literal(node.value)
     if kind_of(node.args[0].type) is not Kind.TIME:
         return f"strftime({wall(args[0], node.args[0])}, {pattern})"
-    outside = failing("DATE_FORMAT of a TIME that is no time of day")
+    outside = failing("DATE_FORMAT of a TIME that is not a time of day")
     return (
         f"CASE WHEN {args[0]} BETWEEN 0 AND 86399999999 THEN strftime(make_timestamp({args[0]}), {pattern}) "
         f"WHEN {args[0]} IS NOT NULL THEN {outside} END"
@@ -323,7 +323,7 @@ _BASE: tuple[Function, ...] = (
     Function("UNIX_TIMESTAMP", _T, "[s TEXT], [pattern CONSTANT]", _unix, _unix_sql,
              "Seconds since 1970: of now, or of text in the session's zone or with an offset (`X`); other text fails.",
              fails=True,
-             flink="Text that is no time gives -9223372036854775808.",
+             flink="Text that is not a time gives -9223372036854775808.",
              example=("UNIX_TIMESTAMP('x')", "an error", "-9223372036854775808")),
 )  # fmt: skip
 FUNCTIONS: tuple[Function, ...] = (

@@ -75,7 +75,7 @@ class Registry:
             if answer is None:
                 raise UnreadableSchema(f"the registry has no schema {number}" + ("" if number else _EIGHT))
             if not isinstance(answer, dict):
-                raise UnreadableSchema(f"what the registry says of schema {number} is no object")
+                raise UnreadableSchema(f"the registry's answer about schema {number} is not an object")
             if schema_type(answer) != "AVRO":
                 raise UnreadableSchema(f"schema {number} is of the type {schema_type(answer)}, not AVRO")
             try:
@@ -110,7 +110,7 @@ class Registry:
         answer = self.get(f"/subjects/{quote(subject, safe='')}/versions", body)
         if answer is None:
             hint = "see schema-registry.url, and that its user may write subjects"
-            raise self._side.refused("the registry does not take schemas", where=f"subject {subject}", hint=hint)
+            raise self._side.refused("the registry does not accept schemas", where=f"subject {subject}", hint=hint)
         number = answer.get("id") if isinstance(answer, dict) else None
         if not isinstance(number, int) or not 0 <= number < 1 << 32:
             hint = "see that schema-registry.url is a Schema Registry"
@@ -167,7 +167,7 @@ class Registry:
         answered = body.decode("utf-8", "replace").strip()[:_SHOWN]
         if status in _PASSING or status >= 500:
             raise side.unavailable(
-                f"HTTP {status}: {answered}", where=where, hint="it is asked again until retry-timeout"
+                f"HTTP {status}: {answered}", where=where, hint="the request is repeated until retry-timeout"
             )
         if status in (401, 403):
             hint = "see schema-registry.basic-auth.user-info or schema-registry.bearer-auth.token"
@@ -176,7 +176,7 @@ class Registry:
         if status == 404 and coded:
             return None
         if status in (409, 422):
-            hint = "the subject's compatibility refuses it: change that in the registry, or take another topic"
+            hint = "the subject's compatibility refuses it: change that in the registry, or use another topic"
             raise side.refused(f"the schema is refused: HTTP {status}: {answered}", where=where, hint=hint)
         if status != 200 or found is None:
             hint = "schema-registry.url is where /subjects answers; of Apicurio that ends with /apis/ccompat/v7"

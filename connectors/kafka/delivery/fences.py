@@ -32,7 +32,7 @@ _ANNOUNCED = "announced.json"
 
 _OPEN = "asking which batches are written: a transaction with such a note is neither committed nor aborted"
 _OPEN_HINT = (
-    "it ends by itself, after properties.transaction.timeout.ms at the latest; one that does not was lost by a broker "
+    "it ends on its own, after properties.transaction.timeout.ms at the latest; one that does not was lost by a broker "
     "that crashed, and readers wait for it too: see kafka-transactions.sh find-hanging; once it is aborted, the run "
     "says whether rows went with it"
 )
@@ -208,7 +208,7 @@ class CommittedFences:
         noted = self._store.read_json(_FENCES)
         if noted is not None and noted["since"] < task.batch:
             raise SinkError(
-                f"an earlier run has begun with batch {task.batch}, and the fences that told how far it came are gone: "
+                f"an earlier run has begun with batch {task.batch}, and the fences with its progress are missing: "
                 "the fence topic or the group was deleted, or offsets.retention.minutes is over",
                 where=where,
                 hint="see in the topics whether its rows are there; to write the whole batch (again), remove "
@@ -224,14 +224,14 @@ def is_written(batch: WrittenBatch, found: WrittenBatch, where: str) -> bool:
     if found.batch > batch.batch:
         raise SinkError(
             f"batch {found.batch} of this pipeline was written already, and the state directory is at batch "
-            f"{batch.batch}: it is an older copy, or another run goes on beside this one",
+            f"{batch.batch}: it is an older copy, or another run is active next to this one",
             where=where,
             hint="stop the other run and restore the newest state directory, or start over with another --state-dir "
             "and empty topics",
         )
     if found.batch == batch.batch and found.rows and batch.rows and found.rows != batch.rows:
         raise SinkError(
-            f"batch {found.batch} of this pipeline was written with other rows: another run goes on beside this one",
+            f"batch {found.batch} of this pipeline was written with other rows: another run is active next to this one",
             where=where,
             hint="two runs of one pipeline write at the same time: stop one of them",
         )

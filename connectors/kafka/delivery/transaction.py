@@ -127,7 +127,7 @@ class TransactionWriter:
         offsets, group = fences.mark(part, written)
         self._call("sending the fence", lambda: self._producer.send_offsets_to_transaction(offsets, group, ANSWER_S))
         if self._purged:
-            raise SinkUnavailable("records were thrown away, and nothing says why", where=self._cluster.where)
+            raise SinkUnavailable("records were discarded without a reason", where=self._cluster.where)
         self._call("committing a transaction", lambda: self._producer.commit_transaction(ANSWER_S))
         self._begun = False
 
@@ -263,7 +263,7 @@ class TransactionWriter:
             return SinkUnavailable(
                 f"{doing}: the broker has ended the transaction, which was open for {self._limit_ms / 1000:g} s",
                 where=where or self._cluster.where,
-                hint="the process stood still, or its batch takes longer: see properties.transaction.timeout.ms",
+                hint="the process was suspended, or its batch takes longer: see properties.transaction.timeout.ms",
             )
         if error.code() in FENCED or not error.txn_requires_abort():
             return self._cluster.error(error, doing, where=where)

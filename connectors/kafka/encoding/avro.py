@@ -89,7 +89,7 @@ class _Prepared:
         shortest = pc.min(pc.binary_length(found)).as_py() if self.least else None
         if shortest is not None and shortest < self.least:
             hint = "leave the column out, or cast it, in a transform"
-            raise SinkError(f"{shortest} bytes that are no shape", where=f"column {self.column}", hint=hint)
+            raise SinkError(f"{shortest} bytes that are not a shape", where=f"column {self.column}", hint=hint)
         return found
 
 

@@ -90,7 +90,7 @@ def _within_a_day(column: Column, times: pa.Array) -> pa.Array:
     beyond = beyond_a_day(times)
     if not column.nullable and pc.any(beyond).as_py():
         raise SinkError(
-            f"{times.filter(beyond)[0].as_py()} is no time of day, and the column takes no NULL in place of it",
+            f"{times.filter(beyond)[0].as_py()} is not a time of day, and the column takes no NULL in place of it",
             where=f"column {column.name}",
             hint="Connect's Time ends at 24 h: set debezium-json.time.precision.mode: adaptive_time_microseconds",
         )

@@ -76,7 +76,7 @@ def _shape(data: bytes, column: Column) -> str:
         return geometry_text(data)
     except RejectedValue as error:
         raise SinkError(
-            f"{len(data)} bytes that are no shape",
+            f"{len(data)} bytes that are not a shape",
             where=f"column {column.name} {column.type}",
             hint="leave the column out, or cast it, in a transform",
         ) from error

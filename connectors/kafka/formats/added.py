@@ -24,7 +24,7 @@ _WORDS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longte
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _CLOCKS = {"date": date.fromisoformat, "datetime": datetime.fromisoformat, "time": time.fromisoformat}
 _SHAPES = {"date": r"\d{4}-\d\d-\d\d", "datetime": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "time": r"\d\d:\d\d:\d\d"}
-COMPUTED = "the server's default for it is no constant that is certain here"
+COMPUTED = "the server's default for it is not a constant that is certain here"
 
 
 @dataclass(frozen=True, slots=True)

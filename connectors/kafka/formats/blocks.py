@@ -45,7 +45,7 @@ class Columns:
 
     @property
     def faults(self) -> Any:
-        """The images that are no JSON objects (bool[n])."""
+        """The images that are not JSON objects (bool[n])."""
         return self.rows.faults != 0
 
     @property
@@ -77,7 +77,7 @@ def block_of(
     while True:
         columns = Columns(images, schema.names)
         if columns.faults.any():
-            images = _without(images, columns.faults, left_out, "a row that is no JSON object")
+            images = _without(images, columns.faults, left_out, "a row that is not a JSON object")
             continue
         if group.fields is None:
             hopeless = judge(columns, images)

@@ -179,13 +179,13 @@ def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numb
     per, old_per = np.bincount(item, minlength=len(members)), np.bincount(old_item, minlength=len(members))
     complete = ~(no_rows | no_old)
     for place in np.flatnonzero(~complete):
-        reading.unreadable[int(numbers[members[place]])] = "a list of rows that is no JSON"
+        reading.unreadable[int(numbers[members[place]])] = "a list of rows that is not JSON"
     for place in np.flatnonzero((ops == _UPDATE[0]) & (old_per != per) & (old_per > 0)):
         reading.unreadable[int(numbers[members[place]])] = f"{per[place]} rows, and {old_per[place]} in `old`"
         complete[place] = False
     for place in np.unique(old_item[old.ends == old.begins]):
         if ops[place] == _UPDATE[0] and complete[place]:
-            reading.unreadable[int(numbers[members[place]])] = "an element of `old` that is no object"
+            reading.unreadable[int(numbers[members[place]])] = "an element of `old` that is not an object"
             complete[place] = False
     empty = np.zeros(len(rows), np.int32)
     begins, ends = empty.copy(), empty.copy()

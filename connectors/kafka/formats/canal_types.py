@@ -65,7 +65,7 @@ def field_of(name: str, text: object, zone: str) -> Field:
     """The field of a column of this type. Raises ValueError for a text that is no type."""
     match = _TYPE.fullmatch(text) if isinstance(text, str) else None
     if match is None or not isinstance(text, str):
-        raise ValueError(f"the type of column {name} is no type of MySQL: {text!r:.40}")
+        raise ValueError(f"the type of column {name} is not a type of MySQL: {text!r:.40}")
     type_name, attributes = match[1].lower(), match[3].lower()
     type_name = _SYNONYMS.get(type_name, type_name)
     unsigned = "unsigned" in attributes or "zerofill" in attributes

@@ -69,7 +69,7 @@ def row_schema(schema: Schema) -> Schema | None:
 def _items(schema: Schema) -> list[Schema]:
     items = schema.get("fields", [])
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ValueError("the `fields` of a schema of Connect are no list of objects")
+        raise ValueError("the `fields` of a schema of Connect are not a list of objects")
     return items
 
 
@@ -77,7 +77,7 @@ def _field(item: Schema) -> Field:
     name, logical = str(item["field"]), str(item.get("name") or "")
     parameters = item.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise ValueError(f"the `parameters` of field {name!r} are no object")
+        raise ValueError(f"the `parameters` of field {name!r} are not an object")
     about: dict[str, Any] = {"optional": bool(item.get("optional", False)), "comment": str(item.get("doc") or "")}
     if logical in _TIMES:
         data_type, unit = _TIMES[logical]
@@ -119,7 +119,7 @@ def _number(parameters: Mapping[str, Any], name: str, default: int) -> int:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"the parameter {name} of a schema is no whole number, got {value!r:.40}") from None
+        raise ValueError(f"the parameter {name} of a schema is not a whole number, got {value!r:.40}") from None
 
 
 def _plain(kind: Kind, encoding: Encoding = Encoding.NATURAL) -> Callable[[Any], tuple[DataType, Encoding]]:

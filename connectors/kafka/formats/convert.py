@@ -43,7 +43,7 @@ def binary(cells: Cells) -> pa.Array:
 
 def text(cells: Cells) -> pa.Array:
     """The values as text, read as in `binary`."""
-    return cast(binary(cells), pa.string(), "is no UTF-8")
+    return cast(binary(cells), pa.string(), "is not UTF-8")
 
 
 def name_of(cells: Cells, row: int, described_as: str, *, needed: bool = True) -> str:
@@ -64,7 +64,7 @@ def integers(cells: Cells) -> pa.Array:
     values = np.empty(len(cells), np.int64)
     bad = spans.integers(cells.texts.address, cells.starts, cells.stops, cells.kinds, values)
     if bad >= 0:
-        raise BadValue(bad, f"{_excerpt(cells, bad)} is no whole number of 64 bits")
+        raise BadValue(bad, f"{_excerpt(cells, bad)} is not a whole number of 64 bits")
     return _from_buffers(pa.int64(), nulls(cells), [pa.py_buffer(values)])
 
 
@@ -74,7 +74,7 @@ def whole_numbers(cells: Cells, target: pa.DataType) -> pa.Array:
     if flags.any():
         return cast(cast(booleans(cells), pa.int8()), target)
     if target == pa.uint64():
-        return cast(text(cells), target, "is no whole number of 64 bits")
+        return cast(text(cells), target, "is not a whole number of 64 bits")
     return cast(integers(cells), target)
 
 
@@ -147,7 +147,7 @@ def decimal_text(texts: pa.Array) -> pa.Array:
     strange = pc.invert(pc.match_substring_regex(texts, _DECIMAL))
     if pc.any(strange).as_py():
         row = pc.index(strange, True).as_py()
-        raise BadValue(row, f"{texts[row].as_py()[:60]!r} is no decimal")
+        raise BadValue(row, f"{texts[row].as_py()[:60]!r} is not a decimal")
     if not pc.any(pc.match_substring_regex(texts, "[eE]")).as_py():
         return texts
     from decimal import Decimal
@@ -174,7 +174,7 @@ def from_base64(cells: Cells) -> pa.Array:
     out, out_offsets = np.empty(max(len(texts) * 3 // 4 + 3, 1), np.uint8), np.zeros(len(written) + 1, np.int32)
     bad = spans.base64(texts, offsets, out, out_offsets)
     if bad >= 0:
-        raise BadValue(bad, f"{_excerpt(cells, bad)} is no base64")
+        raise BadValue(bad, f"{_excerpt(cells, bad)} is not base64")
     return _from_buffers(pa.binary(), nulls(cells), [pa.py_buffer(out_offsets), pa.py_buffer(out)])
 
 
@@ -182,14 +182,14 @@ def from_base64_url(cells: Cells) -> pa.Array:
     """The bytes of values written as base64 for URLs."""
     _refuse_numbers(cells)
     return each(
-        text(cells), lambda item: base64.b64decode(item, altchars=b"-_", validate=True), pa.binary(), "is no base64"
+        text(cells), lambda item: base64.b64decode(item, altchars=b"-_", validate=True), pa.binary(), "is not base64"
     )
 
 
 def from_hex(cells: Cells) -> pa.Array:
     """The bytes of values written as hexadecimal digits."""
     _refuse_numbers(cells)
-    return each(text(cells), lambda item: bytes.fromhex(item), pa.binary(), "is no hexadecimal text")
+    return each(text(cells), lambda item: bytes.fromhex(item), pa.binary(), "is not hexadecimal text")
 
 
 def from_latin1(cells: Cells) -> pa.Array:
@@ -197,7 +197,7 @@ def from_latin1(cells: Cells) -> pa.Array:
     plain = text(cells)
     if pc.all(pc.string_is_ascii(plain)).as_py() is not False:
         return plain.cast(pa.binary())
-    return each(plain, lambda item: item.encode("latin-1"), pa.binary(), "holds characters that are no bytes")
+    return each(plain, lambda item: item.encode("latin-1"), pa.binary(), "holds characters that are not bytes")
 
 
 def decimal_bytes(cells: Cells, precision: int, scale: int) -> pa.Array:
@@ -209,7 +209,7 @@ def decimal_bytes(cells: Cells, precision: int, scale: int) -> pa.Array:
         return pc.coalesce(bytes_, numbers(written, bytes_.type))
     raw = from_base64(cells)
     if precision > 38:
-        return each(raw, lambda item: _scaled(item, scale), pa.string(), "is no decimal")
+        return each(raw, lambda item: _scaled(item, scale), pa.string(), "is not a decimal")
     data, offsets = _bytes_of(raw)
     out = np.zeros(max(16 * len(raw), 1), np.uint8)
     bad = spans.decimals(data, offsets, out)

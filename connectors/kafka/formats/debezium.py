@@ -226,7 +226,7 @@ def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
 
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
-    """The columns in the key of the first message with one; empty when none has, None when the key is no object."""
+    """The columns in the key of the first message with one; empty when none has, None when the key is not an object."""
     present = messages.keys.present[numbers]
     if not present.any():
         return ()
@@ -246,7 +246,7 @@ def _images(
     bad = (writes & ~has_after) | ~(writes | removes | rowless)
     for row in np.flatnonzero(bad):
         op = chr(int(ops[row]))
-        reading.unreadable[int(numbers[members[row]])] = f"op {op!r} without a row is not carried out"
+        reading.unreadable[int(numbers[members[row]])] = f"op {op!r} without a row is not applied"
     texts = scan.texts
     keyed = removes & ~has_before
     if keyed.any():

@@ -173,7 +173,7 @@ def _unsigned(cells: Cells) -> pa.Array:
     if pc.any(pc.starts_with(texts, "-")).as_py():
         signed = convert.integers(cells)
         return pa.array(signed.fill_null(0).to_numpy().view(np.uint64), mask=convert.nulls(cells))
-    return convert.cast(texts, pa.uint64(), "is no whole number of 64 bits")
+    return convert.cast(texts, pa.uint64(), "is not a whole number of 64 bits")
 
 
 def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
@@ -184,7 +184,7 @@ def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
     if (counted | empty).all():
         numbers = convert.integers(cells)
         if kind is Kind.DATE:
-            return convert.cast(numbers, pa.int32(), "is no day").cast(arrow)
+            return convert.cast(numbers, pa.int32(), "is not a day").cast(arrow)
         return convert.from_micros(arrow, numbers.fill_null(0).to_numpy() * field.unit_us, empty)
     written = (cells.kinds == STRING) | (cells.kinds == ESCAPED)
     if not (written | empty).all():
@@ -234,7 +234,7 @@ def _decimal_bytes(field: Field, cells: Cells) -> pa.Array:
 
 
 def _decimal_struct(field: Field, cells: Cells) -> pa.Array:
-    return convert.each(convert.text(cells), _digits, pa.string(), "is no decimal with a scale")
+    return convert.each(convert.text(cells), _digits, pa.string(), "is not a decimal with a scale")
 
 
 def _digits(item: str) -> str:
@@ -280,7 +280,7 @@ def _bits_number(field: Field, cells: Cells) -> pa.Array:
         convert.text(cells),
         lambda item: int(item).to_bytes(width, "big"),
         pa.binary(),
-        "is no number of that many bits",
+        "is not a number of that many bits",
     )
 
 
@@ -295,7 +295,7 @@ def _enum_number(field: Field, cells: Cells) -> pa.Array:
 
 
 _NO_MEMBER = (
-    "is no member that its type names; where that names none, declare the column (`columns`) to take its number"
+    "is not a member that its type names; where that names none, declare the column (`columns`) to take its number"
 )
 
 
@@ -315,12 +315,12 @@ def _set_number(field: Field, cells: Cells) -> pa.Array:
 
 
 def _set_list(field: Field, cells: Cells) -> pa.Array:
-    return convert.each(convert.text(cells), lambda item: ",".join(json.loads(item)), pa.string(), "is no list")
+    return convert.each(convert.text(cells), lambda item: ",".join(json.loads(item)), pa.string(), "is not a list")
 
 
 def _geometry(field: Field, cells: Cells) -> pa.Array:
     """The shapes in MySQL's form: the SRID in four bytes, lowest first, then the WKB."""
-    return convert.each(convert.text(cells), _shape, pa.binary(), "is no geometry")
+    return convert.each(convert.text(cells), _shape, pa.binary(), "is not a geometry")
 
 
 def _shape(item: str) -> bytes | None:
@@ -348,7 +348,7 @@ def _vector(field: Field, cells: Cells) -> pa.Array:
     texts = pc.utf8_trim(convert.text(cells), "[] ")
     parts = pc.split_pattern(texts, ",")
     try:
-        flat = convert.cast(pc.utf8_trim_whitespace(parts.flatten()), pa.float32(), "is no number")
+        flat = convert.cast(pc.utf8_trim_whitespace(parts.flatten()), pa.float32(), "is not a number")
     except BadValue as error:  # its `row` counts single numbers, not vectors
         raise BadValue(int(np.searchsorted(parts.offsets.to_numpy(), error.row, "right")) - 1, str(error)) from error
     offsets = pa.array(parts.offsets.to_numpy(), pa.int32(), mask=np.append(convert.nulls(cells), False))

@@ -201,7 +201,7 @@ def _new_names(rows: Texts, row: int, known: tuple[str, ...]) -> list[str]:
     kinds = np.zeros(capacity, np.uint8)
     total = scan.members(rows.address, at, stop, spans[0], spans[1], spans[2], spans[3], kinds)
     if total < 0:
-        raise ValueError("a row that is no JSON object")
+        raise ValueError("a row that is not a JSON object")
     written = np.full(total, ESCAPED, np.uint8)
     names = convert.text(Cells(rows, spans[0, :total], spans[1, :total], written)).to_pylist()
     found = [name for name, kind in zip(names, kinds[:total], strict=True) if kind != NULL]

@@ -97,7 +97,7 @@ def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | 
         except RecursionError:
             found = ...
         if found is not None and not isinstance(found, list):
-            raise ValueError("`primary_key_columns` is no list")
+            raise ValueError("`primary_key_columns` is not a list")
         return check_columns(found or ())
     key = messages.key(int(numbers[0]))
     members = key_object(key)

@@ -21,7 +21,7 @@ def check_columns(names: Iterable[object]) -> tuple[str, ...]:
 def why_not(name: object) -> str:
     """Why something cannot be a name; empty when it can."""
     if not isinstance(name, str):
-        return f"whose name is no text, got {name!r:.40}"
+        return f"whose name is not text, got {name!r:.40}"
     if not name:
         return "without a name"
     if "\0" in name:

@@ -111,6 +111,6 @@ def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: Wrap
         number: json.dumps({name: value for name, value in key.items() if name != ROUTED}).encode()
         for number, key in keys.items() if key is not None
     }  # fmt: skip
-    why = "a delete (no value) whose key is no JSON object with the key columns"
+    why = "a delete (no value) whose key is not a JSON object with the key columns"
     reading.unreadable.update(dict.fromkeys(keys.keys() - found.keys(), why))
     return rows.with_added([*found], [*found.values()], [None] * len(found))

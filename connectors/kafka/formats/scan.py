@@ -227,9 +227,9 @@ class Scan:
 
 
 def elements(cells: Cells) -> tuple[Texts, Ints, Any]:
-    """The elements of lists as texts, the row of each, and the rows (bool[n]) with a list that is no JSON.
+    """The elements of lists as texts, the row of each, and the rows (bool[n]) with a list that is not JSON.
 
-    An element that is no object becomes an empty text.
+    An element that is not an object becomes an empty text.
     """
     nothing, faults = np.zeros(0, np.int32), np.zeros(len(cells), np.uint8)
     spans = cells.texts.address, cells.starts, cells.stops, cells.kinds

@@ -24,7 +24,7 @@ _ID = re.compile(r'"((?:[^"]|"")*)"')
 
 
 def table_changes(scan: Scan, row: int) -> Any:
-    """The parsed member `tableChanges` of a message with `ddl`; empty when missing, None when it is no JSON."""
+    """The parsed member `tableChanges` of a message with `ddl`; empty when missing, None when it is not JSON."""
     cells = scan.cells("tableChanges")
     try:
         return json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []

@@ -31,7 +31,7 @@ def become(values: pa.Array, known_type: DataType, declared: DataType) -> pa.Arr
     if values.type == arrow:
         return values
     if pa.types.is_binary(values.type):
-        texts = convert.cast(values, pa.string(), "is no UTF-8")
+        texts = convert.cast(values, pa.string(), "is not UTF-8")
         return texts if arrow == pa.string() else convert.cast(texts, arrow, message)
     if pa.types.is_string(arrow):
         return adapted(values, known_type, STRING)

@@ -225,7 +225,7 @@ def _object(text: bytes) -> Mapping[str, Any]:
     except RecursionError:
         raise ValueError("a schema with too many levels") from None
     if not isinstance(found, dict):
-        raise ValueError("a schema that is no object")
+        raise ValueError("a schema that is not an object")
     return found
 
 
@@ -242,7 +242,7 @@ def head_of(text: Texts) -> bytes | None:
 
 
 def key_object(key: bytes | None) -> dict[str, Any] | None:
-    """The members of a message's key, with or without a schema around it; None when the key is no object."""
+    """The members of a message's key, with or without a schema around it; None when the key is not an object."""
     if key is None:
         return None
     try:

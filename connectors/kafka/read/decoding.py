@@ -102,7 +102,7 @@ class MessageDecoder:
             raise CorruptLog(
                 f"a message cannot be read: {reason}",
                 where=messages.where(number),
-                hint="set unreadable-messages to skip or dead-letter to go on without such messages",
+                hint="set unreadable-messages to skip or dead-letter to continue without such messages",
             )
         for number, reason in unreadable.items():
             self._letters.add(messages, number, reason)

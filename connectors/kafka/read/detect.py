@@ -117,9 +117,9 @@ def _members(value: bytes) -> str:
     try:
         message = json.loads(value)
     except (ValueError, RecursionError):
-        return "it is no JSON"
+        return "it is not JSON"
     if not isinstance(message, dict):
-        return "it is no JSON object"
+        return "it is not a JSON object"
     return f"its members are {', '.join(list(message)[:12])}" if message else "it has no members"
 
 

@@ -174,7 +174,7 @@ class HistoryState:
         for name in schema.names:
             if name.casefold() in early.keys() - names:
                 default = early[name.casefold()]
-                found[name] = f"its default, {default!r}, was told before any row of the table was read"
+                found[name] = f"its default, {default!r}, came before any row of the table was read"
         return found
 
     def _take_columns(self, table: TableId, moves: Mapping[str, str | None]) -> list[SchemaChange]:

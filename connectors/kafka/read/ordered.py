@@ -181,7 +181,7 @@ class ReadOrder:
         early = known & (positions.at <= watched.at)
         if early.any():
             raise CorruptLog(
-                f"a row from before the statement at {watched}, which was carried out before it arrived",
+                f"a row from before the statement at {watched}, which was applied before it arrived",
                 where=messages.where(int(np.argmax(early))),
                 hint="the connector's producer has written out of order: start over with an empty state directory and "
                 "empty sink tables",

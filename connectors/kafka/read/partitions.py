@@ -108,7 +108,7 @@ class Partitions:
             is_topic = "/" not in name
             then = "a new one is read from its beginning" if is_topic else "what is there is read from its beginning"
             self._notices.append(
-                f"{name}: the {'topic' if is_topic else 'partition'} {what}; what it had and was not read is gone, and "
+                f"{name}: the {'topic' if is_topic else 'partition'} {what}; its unread messages are lost, and "
                 f"{then} (scan.on-lost: earliest)"
             )
         at = start.without(changed)
@@ -203,8 +203,8 @@ class Partitions:
             self.recreated = {part.name: _cut(self._offsets(startup.ends_of, [part.name])[part.name], part)}
             return
         self._notices.append(
-            f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are gone, reading went on "
-            f"at {low} (scan.on-lost: earliest)"
+            f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are missing, reading "
+            f"continued at {low} (scan.on-lost: earliest)"
         )
         part.position = low
         self.assign()

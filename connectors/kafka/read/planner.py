@@ -222,7 +222,7 @@ class TopicPlanner:
         if not found.ends:
             part = next(part for part in self._parts.values() if part.name in found.held)
             raise SchemaUnknown(
-                "this message does not fit the schema that was made for it",
+                "this message does not fit its schema",
                 where=part.messages().where(0),
                 hint="say in columns which types its columns have, or set value.format",
             )

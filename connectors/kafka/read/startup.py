@@ -69,7 +69,7 @@ def _partitions(counts: Mapping[str, int], options: KafkaSourceOptions) -> list[
         raise SourceError(
             f"there is no such topic, or this user may not see it (DESCRIBE); it may see: {_names(counts)}",
             where=f"topic {missing[0]}",
-            hint="create the topic, see how source.topics is spelled, or grant READ and DESCRIBE on it",
+            hint="create the topic, check the spelling of source.topics, or grant READ and DESCRIBE on it",
         )
     found = sorted(topic for topic in counts if options.reads(topic))
     return [partition_name(topic, number) for topic in found for number in range(counts[topic])]

@@ -148,11 +148,11 @@ def _refusal_reason(messages: Messages, statement: DdlMessage, around: Around) -
     """Why a statement cannot be carried out; empty when it can be, or when the rows tell everything that it does."""
     changes, known = statement.changes, around.known
     if not changes:
-        return "only such are carried out that empty, drop or rename tables, or drop, rename or add columns of one"
+        return "only statements are applied that empty, drop or rename tables, or drop, rename or add columns of one"
     if not may_do_something(statement):
         return ""
     if not all(map(around.tables.captures, tables_of(changes))):
-        return "one of its tables is not wanted"
+        return "one of its tables is not selected"
     why = _refused_place(messages, statement, around)
     if why:
         return why

@@ -107,7 +107,7 @@ class TopicTables:
                 images = images.part(~np.isin(np.arange(len(images)), hopeless)) if hopeless else images
             found = infer.infer_fields(images, schema)
             if schema is None and not found and (why := infer.no_columns_reason(images)):
-                hint = "set unreadable-messages to skip or dead-letter to go on without such messages"
+                hint = "set unreadable-messages to skip or dead-letter to continue without such messages"
                 raise SchemaUnknown(why, where=str(group.table), hint=hint)
             fields = tuple(Field(item.name, types.get(item.name, item.type)) for item in found)
             names = {item.name for item in fields}
@@ -121,7 +121,7 @@ class TopicTables:
             return []
         self._unkeyed.add(group.table)
         return [
-            f"{group.table}: the keys of its messages are no JSON objects and name no columns, so the table has "
+            f"{group.table}: the keys of its messages are not JSON objects and name no columns, so the table has "
             f"none; where it has one, say which columns are the key (primary-keys: {{{group.table}: [id]}})"
         ]
 

@@ -91,7 +91,7 @@ class MySqlOffset:
 def _text(fields: Offset, name: str, default: str | None = None) -> str:
     value: Any = fields.get(name, default)
     if not isinstance(value, str):
-        raise _damaged(fields, f"its {name} is no text")
+        raise _damaged(fields, f"its {name} is not text")
     return value
 
 

@@ -70,7 +70,7 @@ def _missing(event: bytes) -> set[int]:
 
 def invalid_vector(column: str, where: str, more: str = "") -> UnsupportedChange:
     """Return the error for a VECTOR whose bytes are not floats: an ALTER without a strict sql_mode can create one."""
-    message = f"column {column} holds a VECTOR whose length is no multiple of 4 bytes, so it is none of floats"
+    message = f"column {column} holds a VECTOR whose length is not a multiple of 4 bytes, so it is none of floats"
     hint = f"on the source: correct or delete the rows WHERE LENGTH({column}) % 4 <> 0{more}"
     return UnsupportedChange(message, where=where, hint=hint)
 

@@ -125,7 +125,7 @@ def check_has_transactions(info: ServerInfo, done: str, where: str, *, old: str)
         if writers.isdisjoint(uuid for (uuid, _), _ in GtidSet.parse(info.executed).sources):
             raise SourceError(
                 f"this is the server {info.identity} with the transactions {info.executed}, the pipeline has read "
-                f"{old} up to {done}: none of those are here, so it is no replica of that one",
+                f"{old} up to {done}: none of those are here, so it is not a replica of that one",
                 where=where,
                 hint=_POINT,
             )

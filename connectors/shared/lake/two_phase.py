@@ -75,6 +75,6 @@ def another_past(table: TableId, found: int, batch: int) -> SinkError:
     committed ones, their rows would be silently lost.
     """
     reason = f"batch {found} of this pipeline is in the table, and the state directory is at batch {batch}"
-    why = "it is an older copy, or another run goes on beside this one"
+    why = "it is an older copy, or another run is active next to this one"
     hint = "stop the other run and put the newest state directory back; or start over with another --state-dir"
     return SinkError(f"{reason}: {why}", where=str(table), hint=hint)

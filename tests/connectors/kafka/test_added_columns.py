@@ -181,7 +181,7 @@ def test_a_value_that_is_not_certain_is_told_and_counted(tmp_path: Path) -> None
     )
     found = Follower(log, tmp_path)
     assert filled(follow(found)) == [("m", None), ("n", "4")]
-    why = "the server's default for it is no constant that is certain here"
+    why = "the server's default for it is not a constant that is certain here"
     assert [notice.partition(": alter")[0] for notice in found.notices] == [
         f"t-0@2: existing rows get NULL in shop.a, column m ({why})",
         "t-0@4: the sink is not changed by this statement (there is a column n already, whose rows may hold other "
@@ -227,7 +227,7 @@ def test_a_default_that_does_not_fit_the_type_of_the_messages_is_told(tmp_path: 
     assert filled(follow(found)) == [("d", None)]
     assert found.notices == (
         "shop.orders: existing rows get NULL in the new column d: its default '2026-01-02' is not certain as "
-        "BIGINT, the type that the messages tell",
+        "BIGINT, the type of the messages",
     )
 
 
@@ -249,7 +249,7 @@ def test_a_default_that_is_told_before_any_row_is_read_is_told_where_rows_lack_i
     assert (first.notices, second.notices) == ((), ())
     assert third.notices == (
         "shop.orders: existing rows get NULL in the new column n: its default, "
-        f"{told}, was told before any row of the table was read",
+        f"{told}, came before any row of the table was read",
     )
 
 

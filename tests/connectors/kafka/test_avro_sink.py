@@ -123,7 +123,7 @@ def test_null_where_the_schema_takes_none_stops_the_run() -> None:
 @pytest.mark.parametrize(("source_type", "data"), [("point", bytes(4)), ("geometry", b"ab")])
 def test_bytes_that_are_no_shape_stop_the_run(source_type: str, data: bytes) -> None:
     place = Column("at", DataType(Kind.GEOMETRY), source_type=source_type)
-    with pytest.raises(SinkError, match=f"{len(data)} bytes that are no shape"):
+    with pytest.raises(SinkError, match=f"{len(data)} bytes that are not a shape"):
         in_avro(block(ID, place, rows=[{"id": 1, "at": None}, {"id": 2, "at": data}]), EncodingModes())
 
 

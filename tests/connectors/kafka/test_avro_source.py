@@ -183,7 +183,7 @@ def test_what_a_registry_refuses_is_said_with_the_next_step() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ([], "what the registry says of schema 1 is no object"),
+        ([], "the registry's answer about schema 1 is not an object"),
         ({}, "schema 1 cannot be read: the registry's answer has no schema"),
         ({"schema": 5}, "schema 1 cannot be read"),
         ({"schema": '"int"', "references": [{"name": "a"}]}, "schema 1 cannot be read"),

@@ -57,7 +57,7 @@ def test_times_that_connects_time_does_not_take_are_null_and_counted() -> None:
     assert [of_column(item)[1] for item in messages(column, *times, modes=modes)] == [None, None, 3_600_000]
     schema = TableSchema((column,), ())
     assert count_beyond_a_day(block(TABLE, schema, [("+I", {"c": each}) for each in [*times, None]])) == 2
-    with pytest.raises(SinkError, match=r"column c: .* is no time of day.*adaptive_time_microseconds"):
+    with pytest.raises(SinkError, match=r"column c: .* is not a time of day.*adaptive_time_microseconds"):
         messages(replace(column, nullable=False), *times, modes=modes)
 
 

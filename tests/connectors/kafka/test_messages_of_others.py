@@ -198,7 +198,7 @@ NO_ROWS: dict[str, bytes] = {
 @pytest.mark.parametrize("case", NO_ROWS)
 def test_a_first_row_that_is_none_is_told_as_that(tmp_path: Path, case: str) -> None:
     """Not as a key that the row lacks, with a hint to declare it."""
-    with pytest.raises(CdcError, match=r"a row that is no JSON object|columns 'V' and 'v' differ only") as caught:
+    with pytest.raises(CdcError, match=r"a row that is not a JSON object|columns 'V' and 'v' differ only") as caught:
         rows(followed(tmp_path / "fail", ({"id": 1}, NO_ROWS[case])))
     assert isinstance(caught.value, SchemaUnknown | CorruptLog)
     assert "unreadable-messages" in caught.value.hint

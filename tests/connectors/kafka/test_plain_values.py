@@ -221,7 +221,7 @@ def test_a_sink_of_flink_cdc_is_taken_as_it_is(text: str, transactional: bool) -
 def test_bytes_that_are_no_shape_stop_the_run_with_the_columns_name() -> None:
     schema = TableSchema((Column("id", DataType(Kind.INT), False), Column("at", DataType(Kind.GEOMETRY))), ("id",))
     found = block(TABLE, schema, [("+I", {"id": 1, "at": b"\0\0\0\0\1"})])
-    with pytest.raises(SinkError, match="column at GEOMETRY: 5 bytes that are no shape"):
+    with pytest.raises(SinkError, match="column at GEOMETRY: 5 bytes that are not a shape"):
         written(maxwell.layout(TABLE, schema), found)
 
 

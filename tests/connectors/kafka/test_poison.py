@@ -48,7 +48,7 @@ GOOD = {
     "json": {"id": 7, "v": 5}, "debezium-json": envelope("c", None, {"id": 7, "v": 5}, table="s.t"),
 }  # fmt: skip
 POISON: dict[str, tuple[str, Any]] = {
-    "a type that is no text": ("canal-json", canal(mysqlType={"id": 0, "v": "int"})),
+    "a type that is not text": ("canal-json", canal(mysqlType={"id": 0, "v": "int"})),
     "types that are a list": ("canal-json", canal(mysqlType=[1])),
     "types that are no JSON": ("canal-json", json.dumps(canal(mysqlType="~")).replace('"~"', '{"id":0"int"}').encode()),
     "keys that are a number": ("canal-json", canal(pkNames=5)),

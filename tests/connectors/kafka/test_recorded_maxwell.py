@@ -18,7 +18,7 @@ EXCEPTIONS = {
     r"thread_id|primary_key": "left out: the key's values are in the message's key and in the row",
     r"gtid": "the recorded run did not ask Maxwell for it",
     r"ts|position": "Maxwell read another run of the workload than the binlog is of",
-    r"(data|old)\.c_time\d?": "Maxwell bends a TIME that is no time of day",
+    r"(data|old)\.c_time\d?": "Maxwell bends a TIME that is not a time of day",
     r"(data|old)\.c_year": "Maxwell makes 1900 of YEAR 0",
     r"(data|old)\.c_(date|datetime6?|ts)": "zero and invalid dates are NULL here by default, and counted",
     r"(data|old)\.c_enum": "Maxwell has null for an invalid ENUM, which is '' as the server has it",

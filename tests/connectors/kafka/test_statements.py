@@ -254,7 +254,7 @@ def test_columns_are_dropped_and_renamed_between_the_rows(tmp_path: Path) -> Non
         "the column is part of the key",
         "the table has no column gone here",
         "there is a column id already",
-        "only such are carried out that empty, drop or rename tables, or drop, rename or add columns of one",
+        "only statements are applied that empty, drop or rename tables, or drop, rename or add columns of one",
     ]
 
 

@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[type[CdcError], str, tuple[tuple[Any, Any], ...], dict[
     ),
     **{
         f"a large decimal that is {value}": (
-            CorruptLog, f"'{value}' is no decimal", ((KEY, {"id": 1, "v": value}),),
+            CorruptLog, f"'{value}' is not a decimal", ((KEY, {"id": 1, "v": value}),),
             {**PLAIN, "columns": {"topic": {"v": "DECIMAL(50,2)"}}},
         )
         for value in ("hello", "xyz", "1e99999")
@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[type[CdcError], str, tuple[tuple[Any, Any], ...], dict[
         SchemaUnknown, r"\(k\), the table's are \(id\)",
         ((KEY, {"id": 1, "k": 1}), ({"k": 2}, {"id": 1, "k": 2})), PLAIN,
     ),
-    "an empty value": (CorruptLog, "no JSON object", ((KEY, b""),), PLAIN),
+    "an empty value": (CorruptLog, "not a JSON object", ((KEY, b""),), PLAIN),
 }  # fmt: skip
 
 

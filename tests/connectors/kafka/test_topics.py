@@ -201,7 +201,7 @@ def test_messages_that_retention_removed(topics: Topics) -> None:
     assert ids(drain(source, start)) == [7, 8, 9]
     lag = source.lag()
     assert lag is not None
-    assert "are gone" in lag.notices[0]
+    assert "are missing" in lag.notices[0]
 
 
 def test_open_and_aborted_transactions_are_not_read(topics: Topics) -> None:

@@ -164,7 +164,7 @@ def _outcome(chunk: ReceiveBuffer, table: MySqlTable) -> tuple[str, str]:
 
 
 def _bytes_of(column: Any) -> list[Any]:
-    """Values in a form that any bytes have: damaged text is no UTF-8."""
+    """Values in a form that any bytes have: damaged text is not UTF-8."""
     if pa.types.is_string(column.type):
         column = column.view(pa.binary())
     elif pa.types.is_floating(column.type):

@@ -148,7 +148,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         {**CREATE, "schema": {"columns": [{"name": "a", "type": "INT"}], "primary_key": ["b"]}},
-        "the primary key names b, which is no column; there are a",
+        "the primary key names b, which is not a column; there are a",
     ),
     (
         {**CREATE, "schema": {"columns": [{"name": "a", "type": "DECIMAL(0, 0)"}]}},

@@ -1,6 +1,6 @@
 r"""The text of a load, as far as our sinks write it: fields and rows end with one byte each, nothing is quoted.
 
-`\N` is NULL, blank rows are skipped; a row with another number of fields, or that is no UTF-8, is filtered. Rows
+`\N` is NULL, blank rows are skipped; a row with another number of fields, or that is not UTF-8, is filtered. Rows
 come in windows, so that a large load is never held whole. All else that the servers read is refused.
 """
 

@@ -115,7 +115,7 @@ def test_statements_and_messages_that_cannot_be_read() -> None:
     assert found.unreadable == {
         1: "1 rows, and 2 in `old`",
         2: "no JSON object (byte 0)",
-        3: "column id: 'x' is no whole number of 64 bits",
+        3: "column id: 'x' is not a whole number of 64 bits",
     }
 
 

@@ -154,7 +154,7 @@ def test_values_that_cannot_be_read_are_left_out_with_the_reason() -> None:
     shapes = [None, {"wkb": "AQE=", "srid": 1}, {"wkb": "AQE=", "srid": 2**40}, {"wkb": "AQE=", "srid": [1]}, 7]
     values = [with_schema(fields, envelope("c", None, {"id": id_, "c": shape})) for id_, shape in enumerate(shapes)]
     found = Read(DebeziumFormat(), messages(values))
-    assert found.unreadable == dict.fromkeys((2, 3, 4), "column c: is no geometry")
+    assert found.unreadable == dict.fromkeys((2, 3, 4), "column c: is not a geometry")
     assert [row["c"] for _, row in found.images] == [None, b"\1\0\0\0\1\1"]
 
 
@@ -174,7 +174,7 @@ def test_impossible_dates_are_null_and_counted() -> None:
             b'{"a":1}',
             "neither a change nor a note of Debezium: it has no `op` (rows without an envelope are value.format: json)",
         ),
-        (text(envelope("c", None, None)), "op 'c' without a row is not carried out"),
+        (text(envelope("c", None, None)), "op 'c' without a row is not applied"),
     ],
 )
 def test_messages_that_cannot_be_read(value: bytes, reason: str) -> None:

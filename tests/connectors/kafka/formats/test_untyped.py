@@ -77,7 +77,7 @@ def test_plain_rows_stand_for_their_key_and_no_value_deletes() -> None:
 def test_plain_rows_without_a_key_are_added_and_cannot_be_deleted() -> None:
     found = Read(PlainFormat(), messages([text({"a": 1}), None, text({"a": 1})], [None, b"7", None]))
     assert found.images == [("+I", {"a": 1}), ("+I", {"a": 1})]
-    assert found.unreadable == {1: "a delete (no value) whose key is no JSON object with the key columns"}
+    assert found.unreadable == {1: "a delete (no value) whose key is not a JSON object with the key columns"}
 
 
 def test_a_delete_by_a_key_of_debeziums_router_has_the_declared_key() -> None:

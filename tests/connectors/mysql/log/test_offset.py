@@ -37,13 +37,13 @@ def test_an_offset_of_a_later_version_is_refused_with_the_way_out() -> None:
 
 @pytest.mark.parametrize(("broken", "reason"), [
     ({"position": "4"}, "its position is no count"), ({"position": -1}, "its position is no count"),
-    ({"schemas": True}, "its schemas is no count"), ({"file": None}, "its file is no text"),
+    ({"schemas": True}, "its schemas is no count"), ({"file": None}, "its file is not text"),
     ({"gtids": 5}, "its gtids are no text"), ({"moon": 1}, "it has moon"), ({"version": "x"}, "has version x"),
 ])  # fmt: skip
 def test_what_is_no_offset_is_refused(broken: dict[str, Any], reason: str) -> None:
     with pytest.raises(StateError, match=reason):
         MySqlOffset.from_json({**FULL, **broken})
-    with pytest.raises(StateError, match="its file is no text"):
+    with pytest.raises(StateError, match="its file is not text"):
         MySqlOffset.from_json({"position": 4, "schemas": 0})
 
 

@@ -155,7 +155,9 @@ def test_a_vector_that_is_none_of_floats_is_told_with_the_way_out() -> None:
     table = MySqlTable(TableId("d", "v"), (MySqlColumn("a", "vector", 3),))
     announced = _map(7, table.id, bytes([242]), b"\4")
     row = (7).to_bytes(6, "little") + b"\1\0\2\0\1\xff" + b"\0\5\0\0\0abcde"
-    with pytest.raises(UnsupportedChange, match="column a holds a VECTOR whose length is no multiple of 4") as caught:
+    with pytest.raises(
+        UnsupportedChange, match="column a holds a VECTOR whose length is not a multiple of 4"
+    ) as caught:
         _decoded([announced, (events.WRITE_ROWS_V2, row)], table)
     assert "LENGTH(a) % 4" in caught.value.hint
     assert "tables.exclude" in caught.value.hint

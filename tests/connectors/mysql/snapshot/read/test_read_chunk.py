@@ -389,7 +389,9 @@ def test_a_vector_that_is_none_of_floats_is_told(mysql_server: MySqlServer) -> N
         "ALTER TABLE v MODIFY c VECTOR(3)",
     )  # fmt: skip
     table = made.reads.definition(TableId(made.database, "v"))
-    with pytest.raises(UnsupportedChange, match="column c holds a VECTOR whose length is no multiple of 4") as caught:
+    with pytest.raises(
+        UnsupportedChange, match="column c holds a VECTOR whose length is not a multiple of 4"
+    ) as caught:
         made.reads.read(table)
     made.execute("DELETE FROM v WHERE LENGTH(c) % 4 <> 0")
     assert "WHERE LENGTH(c) % 4 <> 0" in caught.value.hint
