@@ -9,21 +9,51 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import EngineError
+from cdc.errors import CdcError, EngineError, WorkerLost
 from cdc.flow.batch import BatchRunner
-from cdc.job.error_transport import briefly
-from cdc.job.foreach_batch import ForeachBatch
+from cdc.flow.task_result import TaskResult
+from cdc.job.checkpoint import sync_offsets
+from cdc.job.error_transport import briefly, recover
 from cdc.job.log_records import same_run
 from cdc.job.spark.session import java_errors_named, warm_workers
 from cdc.job.stream import FORMAT, data_source
 from cdc.job.stream_parts import StreamParts
 from cdc.job.watch import QueryStart
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
+from cdc.state.directory import StateDir
+from cdc.state.store import Store
+from cdc.transform.at_work import name_functions
 
 _COMPILING = (
     "the workers have been getting ready for {seconds:.0f} s: kernels that are new to this processor are compiled once "
     "on this machine, by this process or by another one that is waited for; a busy machine takes longer, too"
 )
+
+
+class ForeachBatch:
+    """The function given to foreachBatch: Spark logs a batch as done when it returns, and stops the query if it raises.
+
+    Each row of the frame is the result of one task (`cdc.job.stream`); collecting the frame runs the tasks.
+    """
+
+    def __init__(self, runner: BatchRunner, state: StateDir) -> None:
+        self._runner, self._state = runner, state
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Sync the batch's offsets to disk, then run the batch."""
+        sync_offsets(self._state.checkpoint, batch)
+        self._state.adopt_plan(batch)
+        self._runner(batch, lambda: _collect_results(frame, self._state.answers, batch))
+
+
+def _collect_results(frame: DataFrame, functions: Store, batch: int) -> list[TaskResult]:
+    try:
+        return [TaskResult.from_row(row[0], row[1]) for row in frame.collect()]
+    except CdcError:
+        raise
+    except Exception as error:  # Spark's exceptions contain our error in their text, if there was one
+        known = recover(error)
+        raise (name_functions(known, functions, batch) if isinstance(known, WorkerLost) else known) from error
 
 
 def query_of(

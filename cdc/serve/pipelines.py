@@ -5,20 +5,46 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, NotNow, PipelineUnknown
 from cdc.serve.folder import FileVersion, Folder, folder_of
-from cdc.serve.state_root import StateRoot
 from cdc.serve.supervisor import Supervisor
+from cdc.status.file import last_status
 
 if TYPE_CHECKING:
     from cdc.serve.control import PipelineView
     from cdc.serve.host import Host
     from cdc.source import Siblings
     from cdc.spec.model import PipelineSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StateRoot:
+    """The state root, with a folder named after each pipeline; with a `store`, a URL, the state is below that."""
+
+    root: Path
+    store: str = ""
+
+    def folder(self, spec: PipelineSpec) -> Path:
+        """Return the folder of a pipeline; with a store, the local one. Raises StateError."""
+        from cdc.job.state_location import working_copy
+
+        name = folder_of(spec)
+        return working_copy(self.root / name, f"{self.store}/{name}") if self.store else self.root / name
+
+    def ran_last(self, folder: str) -> str:
+        """Return the file of the last run in this pipeline folder; empty when unknown."""
+        seen = last_status(self.root / folder)
+        return "" if seen is None else seen.file
+
+    def check(self, spec: PipelineSpec) -> None:
+        """Raise StateError for a list of sinks after runs with a single sink here, and the other way round."""
+        from cdc.job.state_location import check_one_sink, check_progress, folder_name
+
+        (check_progress if spec.sink_name else check_one_sink)(spec, self.root / folder_name(spec.name))
 
 
 class Pipelines:

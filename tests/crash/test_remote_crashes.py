@@ -31,7 +31,7 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import OffsetLog, logged_offset, mend
-from cdc.job.foreach_batch import ForeachBatch
+from cdc.job.query import ForeachBatch
 from cdc.offsets import BATCH_KEY
 from cdc.progress import Progress
 from cdc.retry import RetryPolicy

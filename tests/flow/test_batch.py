@@ -27,7 +27,7 @@ from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
 from cdc.flow.task_result import TaskResult
 from cdc.job.checkpoint import OffsetLog, logged_offset
-from cdc.job.foreach_batch import ForeachBatch
+from cdc.job.query import ForeachBatch
 from cdc.offsets import BATCH_KEY
 from cdc.progress import Progress
 from cdc.retry import RetryPolicy

@@ -9,7 +9,7 @@ import pytest
 
 import cdc
 from cdc.options import OptionError
-from cdc.serve.times import Times
+from cdc.serve.follow_up import Times
 from cdc.spec.life import LifeOptions
 from cdc.spec.schedule import Schedule, check_schedule
 
