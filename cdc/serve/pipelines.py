@@ -15,10 +15,14 @@ from cdc.serve.supervisor import Supervisor
 from cdc.status.file import last_status
 
 if TYPE_CHECKING:
-    from cdc.serve.control import PipelineView
+    from cdc.serve.control import LogLine, PipelineView
     from cdc.serve.host import Host
     from cdc.source import Siblings
     from cdc.spec.model import PipelineSpec
+
+
+SAVEPOINT_S = 60.0
+"""How long a savepoint waits for the end of the running batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,10 @@ class StateRoot:
 
 
 class Pipelines:
-    """Supervisors by pipeline name, and invalid files. One thread scans the folder; other methods are thread-safe."""
+    """Supervisors by pipeline name, and invalid files. Implements `Control` for page, REST API and notifications.
+
+    One thread scans the folder; other methods are thread-safe.
+    """
 
     def __init__(
         self, folder: Path, state_root: Path, state_store: str, host: Host, say: Callable[[str, str], None]
@@ -140,7 +147,7 @@ class Pipelines:
         """Return the supervisor of a pipeline. Raises PipelineUnknown, and NotNow for an invalid file."""
         with self._lock:
             supervisor = self._supervisors.get(name)
-        if supervisor is None and (invalid := self.wrong_file(name)) is not None:
+        if supervisor is None and (invalid := self._wrong_file(name)) is not None:
             problems = "; ".join(invalid.problems)
             raise NotNow(
                 f"its file is invalid: {problems}", where=name, hint="correct the file; it is read again at once"
@@ -157,7 +164,7 @@ class Pipelines:
         specs = [each.spec for each in self.by_name() if each.spec.file == spec.file]
         return siblings_of(spec, specs, scratch / folder_of(spec).partition(os.sep)[0])
 
-    def views(self) -> Sequence[PipelineView]:
+    def pipelines(self) -> Sequence[PipelineView]:
         """Return all pipelines, by name, and invalid files without one."""
         views = [supervisor.view() for supervisor in self.by_name()]
         return sorted([*views, *(version.invalid() for version in self._invalid())], key=lambda view: view.name)
@@ -166,17 +173,62 @@ class Pipelines:
         """Return invalid files without a valid earlier version."""
         return [version for key, version in list(self._wrong.items()) if key not in self._of_file]
 
-    def wrong_file(self, name: str) -> FileVersion | None:
+    def _wrong_file(self, name: str) -> FileVersion | None:
         """Return the invalid file shown under a name that no pipeline has."""
         with self._lock:
             if name in self._supervisors:
                 return None
         return next((version for version in self._invalid() if version.shown_name == name), None)
 
-    def view(self, name: str) -> PipelineView:
+    def pipeline(self, name: str) -> PipelineView:
         """Return one pipeline. Raises PipelineUnknown."""
         supervisor = self._supervisors.get(name)
         if supervisor is not None:
             return supervisor.view()
-        found = next((view for view in self.views() if view.name == name), None)
+        found = next((view for view in self.pipelines() if view.name == name), None)
         return self.supervisor(name).view() if found is None else found
+
+    def spec(self, name: str) -> PipelineSpec:
+        """Return the valid version of its file in use. Raises PipelineUnknown."""
+        return self.supervisor(name).spec
+
+    def start(self, name: str) -> None:
+        """Start a run now. Raises PipelineUnknown, NotNow."""
+        self.supervisor(name).start()
+
+    def stop(self, name: str, *, drain: bool = False) -> None:
+        """Stop its run, and start no other until `start`. Raises PipelineUnknown."""
+        self.supervisor(name).stop(drain=drain)
+
+    def savepoint(self, name: str) -> Path:
+        """Copy its state between two runs; returns the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
+        from cdc.job.savepoint import check_savepoint, create_savepoint
+
+        pipeline = self.supervisor(name)
+        check_savepoint(pipeline.spec, pipeline.root)
+        return pipeline.between_runs(lambda: create_savepoint(pipeline.spec, pipeline.root), SAVEPOINT_S)
+
+    def resync(self, name: str, table: str) -> None:
+        """Re-snapshot a table. Raises PipelineUnknown, NotNow, StateError, SourceError."""
+        from cdc.job.resync import request_resync
+
+        pipeline = self.supervisor(name)
+        request_resync(pipeline.spec, table, pipeline.root)
+
+    def pause(self, name: str, table: str) -> str:
+        """Pause a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
+        from cdc.job.pausing import request_pause
+
+        pipeline = self.supervisor(name)
+        return request_pause(pipeline.spec, table, pipeline.root)
+
+    def resume(self, name: str, table: str) -> str:
+        """Resume a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
+        from cdc.job.pausing import request_resume
+
+        pipeline = self.supervisor(name)
+        return request_resume(pipeline.spec, table, pipeline.root)
+
+    def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
+        """Return the last lines of its log; none for an invalid file. Raises PipelineUnknown."""
+        return () if self._wrong_file(name) is not None else self.supervisor(name).log.last(last)

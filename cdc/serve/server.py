@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError
 from cdc.printed import printed
-from cdc.serve import requests
-from cdc.serve.control import LogLine, PipelineView
+from cdc.serve.control import LogLine
 from cdc.serve.notifying import Notifying
 from cdc.serve.pipelines import Pipelines
 from cdc.serve.turns import RunTurns
@@ -52,11 +51,11 @@ class ServerSettings:
 
 
 class Server:
-    """Runs the pipelines of a folder. Implements `Control` for the REST API, and `Host` for its supervisors."""
+    """Runs the pipelines of a folder, which `pipelines` controls. Implements `Host` for their supervisors."""
 
     def __init__(self, settings: ServerSettings, line: Callable[[str], None] | None = None) -> None:
         self._settings, self._print = settings, line or _to_stderr
-        self._pipelines = Pipelines(settings.folder, settings.state_root, settings.state_store, self, self.say)
+        self.pipelines = Pipelines(settings.folder, settings.state_root, settings.state_store, self, self.say)
         self._spark: SharedSpark | None = None
         self._spark_up = threading.Event()
         self._closing = threading.Event()
@@ -68,17 +67,17 @@ class Server:
         with ExitStack() as stack:
             self._lock(stack)
             self._serve_web(stack)
-            notifying = Notifying(self, self._settings.notify, lambda text: self.say(text, "warning"))
+            notifying = Notifying(self.pipelines, self._settings.notify, lambda text: self.say(text, "warning"))
             notifying.start()
             stack.callback(notifying.close)
             self._serve()
 
     def _serve(self) -> None:
-        self._pipelines.look()
+        self.pipelines.look()
         try:
             self._start_first()
             while not self._closing.wait(LOOK_S):
-                self._pipelines.look()
+                self.pipelines.look()
                 if not self.spark_alive():
                     self._restart_spark()
         finally:
@@ -107,7 +106,7 @@ class Server:
         settings = self._settings.web
         if settings is None:
             return
-        web = WebServer(self, settings)
+        web = WebServer(self.pipelines, settings)
         url = web.start()
         stack.callback(web.stop)
         stack.enter_context(announced(url, settings.token, self._settings.state_root))
@@ -125,9 +124,7 @@ class Server:
     def _start_spark(self) -> None:
         from cdc.job.spark.shared import SharedSpark
 
-        secrets = sorted(
-            {name for supervisor in self._pipelines.by_name() for name in supervisor.spec.secret_variables}
-        )
+        secrets = sorted({name for supervisor in self.pipelines.by_name() for name in supervisor.spec.secret_variables})
         self._spark = SharedSpark(
             self._settings.state_root / ".spark",
             self._settings.master,
@@ -151,7 +148,7 @@ class Server:
             self._closing.wait(_SPARK_AGAIN_S)
 
     def _end(self) -> None:
-        supervisors = self._pipelines.by_name()
+        supervisors = self.pipelines.by_name()
         self.say("ends, once every running batch is finished")
         for supervisor in supervisors:
             supervisor.close()
@@ -160,49 +157,9 @@ class Server:
         if self._spark is not None:
             self._spark.stop()
 
-    def pipelines(self) -> Sequence[PipelineView]:
-        """Return all pipelines, by name, and invalid files without one."""
-        return self._pipelines.views()
-
-    def pipeline(self, name: str) -> PipelineView:
-        """Return one pipeline. Raises PipelineUnknown."""
-        return self._pipelines.view(name)
-
-    def spec(self, name: str) -> PipelineSpec:
-        """Return the valid version of its file in use. Raises PipelineUnknown."""
-        return self._pipelines.supervisor(name).spec
-
-    def start(self, name: str) -> None:
-        """Start a run now. Raises PipelineUnknown, NotNow."""
-        self._pipelines.supervisor(name).start()
-
-    def stop(self, name: str, *, drain: bool = False) -> None:
-        """Stop its run, and start no other until `start`. Raises PipelineUnknown."""
-        self._pipelines.supervisor(name).stop(drain=drain)
-
-    def savepoint(self, name: str) -> Path:
-        """Copy its state between two runs; returns the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
-        return requests.savepoint(self._pipelines.supervisor(name))
-
-    def resync(self, name: str, table: str) -> None:
-        """Re-snapshot a table. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        requests.resync(self._pipelines.supervisor(name), table)
-
-    def pause(self, name: str, table: str) -> str:
-        """Pause a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        return requests.pause(self._pipelines.supervisor(name), table)
-
-    def resume(self, name: str, table: str) -> str:
-        """Resume a table; returns a message. Raises PipelineUnknown, NotNow, StateError, SourceError."""
-        return requests.resume(self._pipelines.supervisor(name), table)
-
-    def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
-        """Return the last lines of its log; none for an invalid file. Raises PipelineUnknown."""
-        return () if self._pipelines.wrong_file(name) is not None else self._pipelines.supervisor(name).log.last(last)
-
     def siblings(self, spec: PipelineSpec) -> Siblings | None:
         """Return the runs into the other sinks of a pipeline's file; None for a single sink. For supervisors."""
-        return None if self._spark is None else self._pipelines.siblings(spec, self._spark.scratch)
+        return None if self._spark is None else self.pipelines.siblings(spec, self._spark.scratch)
 
     def session(self) -> SharedSpark | None:
         """Wait until Spark is up and return it; None when the server ends. For supervisors."""

@@ -12,6 +12,7 @@ from cdc.errors import EngineError, NotNow, PipelineUnknown, StateError
 from cdc.job.lock import RunLock
 from cdc.serve import pipelines as module
 from cdc.serve.control import PipelineView
+from cdc.serve.pipelines import Pipelines
 from cdc.serve.server import Server, ServerSettings
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -63,13 +64,13 @@ class Folder:
         self.look()
 
     def look(self) -> None:
-        self.server._pipelines.look()
+        self.server.pipelines.look()
 
     def shown(self) -> dict[str, str]:
-        return {view.name: view.state for view in self.server.pipelines()}
+        return {view.name: view.state for view in self.server.pipelines.pipelines()}
 
     def kept(self, name: str) -> Any:
-        return self.server._pipelines.supervisor(name)
+        return self.server.pipelines.supervisor(name)
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_the_progress_of_a_run_with_one_sink_is_not_passed_over_by_a_list(folder
     state.store_initial_offset({"line": 0})
     folder.write("shop.yaml", LISTED)
     assert folder.shown() == {"shop/lake": "invalid", "shop/mart": "invalid"}
-    assert "of a run with one sink" in folder.server.pipeline("shop/lake").file_errors[0]
+    assert "of a run with one sink" in folder.server.pipelines.pipeline("shop/lake").file_errors[0]
 
 
 def test_a_mistake_leaves_what_runs_alone_and_is_shown_until_it_is_mended(folder: Folder) -> None:
@@ -135,10 +136,10 @@ def test_a_mistake_leaves_what_runs_alone_and_is_shown_until_it_is_mended(folder
     folder.write("a.yaml", SOUND + "pipeline: {speed: 9}\n")
     kept = folder.kept("a")
     assert (len(kept.versions), kept.closed) == (1, False)
-    assert "a.yaml:6:12: pipeline.speed: unknown key" in folder.server.pipeline("a").file_errors[0]
+    assert "a.yaml:6:12: pipeline.speed: unknown key" in folder.server.pipelines.pipeline("a").file_errors[0]
     assert any("error: " in line and "pipeline.speed" in line for line in folder.lines)
     folder.write("a.yaml", SOUND)
-    assert folder.server.pipeline("a").file_errors == ()
+    assert folder.server.pipelines.pipeline("a").file_errors == ()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_a_file_that_cannot_be_kept_is_among_the_pipelines_and_harms_no_other(
     folder.write("b.yaml", text)
     folder.write("a.yaml", SOUND)
     assert folder.shown() == {"a": "running", "b": "invalid"}
-    assert told in str(folder.server.pipeline("b").file_errors)
+    assert told in str(folder.server.pipelines.pipeline("b").file_errors)
     folder.write("b.yaml", SOUND)
     assert folder.shown() == {"a": "running", "b": "running"}
 
@@ -159,10 +160,10 @@ def test_a_file_that_cannot_be_kept_is_among_the_pipelines_and_harms_no_other(
 def test_a_request_to_an_invalid_pipeline_says_why_it_is_invalid(folder: Folder, action: str) -> None:
     folder.write("b.yaml", "source: 1\n")
     with pytest.raises(NotNow, match=r"its file is invalid: .*b.yaml:1:9: source: must be a mapping"):
-        getattr(folder.server, action)("b")
-    assert folder.server.log("b") == ()
+        getattr(folder.server.pipelines, action)("b")
+    assert folder.server.pipelines.log("b") == ()
     folder.write("b.yaml", SOUND)
-    assert folder.server.spec("b").name == "b"
+    assert folder.server.pipelines.spec("b").name == "b"
 
 
 def test_a_name_passes_from_one_file_to_another_and_each_pipeline_is_kept_once(folder: Folder) -> None:
@@ -176,7 +177,7 @@ def test_a_name_passes_from_one_file_to_another_and_each_pipeline_is_kept_once(f
     assert folder.shown() == {"shop": "running", "stock": "running"}
     assert first.closed
     assert folder.kept("shop").after is first
-    assert [Path(view.file).name for view in folder.server.pipelines()] == ["a.yaml", "b.yaml"]
+    assert [Path(view.file).name for view in folder.server.pipelines.pipelines()] == ["a.yaml", "b.yaml"]
 
 
 @pytest.mark.parametrize("looks", [1, 3])
@@ -193,7 +194,7 @@ def test_files_that_swap_their_names_get_them_once_the_last_has_asked(folder: Fo
     assert folder.shown() == dict.fromkeys(names, "running")
     assert {name: Path(folder.kept(name).spec.file).stem for name in names} == {"two": "a", "three": "b", "one": "c"}
     assert all(kept.closed and folder.kept(name).after is kept for name, kept in before.items())
-    assert not any(view.file_errors for view in folder.server.pipelines())
+    assert not any(view.file_errors for view in folder.server.pipelines.pipelines())
 
 
 def test_a_file_that_turns_wrong_keeps_its_name_as_its_version_before_goes_on(folder: Folder) -> None:
@@ -211,7 +212,7 @@ def test_another_name_in_a_file_is_another_pipeline(folder: Folder) -> None:
     assert (kept.closed, folder.shown()) == (True, {"other": "running"})
 
 
-@pytest.mark.parametrize("ask", [lambda server: server.start("x"), lambda server: server.log("x")])
+@pytest.mark.parametrize("ask", [lambda server: server.pipelines.start("x"), lambda server: server.pipelines.log("x")])
 def test_a_name_that_is_unknown_is_told_with_those_that_are_not(folder: Folder, ask: Callable[[Server], Any]) -> None:
     folder.write("a.yaml", SOUND)
     with pytest.raises(PipelineUnknown) as caught:
@@ -237,7 +238,7 @@ def test_a_savepoint_that_is_refused_ends_no_run(folder: Folder) -> None:
     folder.write("a.yaml", SOUND)
     kept = folder.kept("a")
     with pytest.raises(NotNow, match="has not run yet"):
-        folder.server.savepoint("a")
+        folder.server.pipelines.savepoint("a")
     state = StateDir(kept.root)
     state.open(name="a", source="values")
     state.store_initial_offset({"batch": 0})
@@ -245,20 +246,20 @@ def test_a_savepoint_that_is_refused_ends_no_run(folder: Folder) -> None:
     CommitLog(state.commits).note_committed(0)
     state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "copying"}}})
     with pytest.raises(NotNow, match=r"tables are being snapshotted: a\.b"):
-        folder.server.savepoint("a")
+        folder.server.pipelines.savepoint("a")
     assert kept.interrupted == 0
     state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "done"}}})
-    assert (folder.server.savepoint("a") / "savepoint.json").is_file()
+    assert (folder.server.pipelines.savepoint("a") / "savepoint.json").is_file()
     assert kept.interrupted == 1
 
 
-@pytest.mark.parametrize("ask", [Server.pause, Server.resume, Server.resync])
+@pytest.mark.parametrize("ask", [Pipelines.pause, Pipelines.resume, Pipelines.resync])
 def test_what_is_asked_of_a_table_before_the_first_run_comes_too_early(folder: Folder, ask: Callable[..., Any]) -> None:
     """An answer of its own: neither source, sink nor state has failed."""
     folder.write("a.yaml", SOUND)
     folder.kept("a")
     with pytest.raises(NotNow, match="here yet"):
-        ask(folder.server, "a", "shop.orders")
+        ask(folder.server.pipelines, "a", "shop.orders")
 
 
 def test_two_servers_do_not_keep_one_folder(folder: Folder) -> None:
@@ -274,7 +275,7 @@ def test_two_servers_do_not_keep_one_folder(folder: Folder) -> None:
 
 def test_a_folder_that_cannot_be_read_leaves_its_pipelines_alone(folder: Folder, tmp_path: Path) -> None:
     folder.write("a.yaml", SOUND)
-    folder.server._pipelines._folder.path = tmp_path / "gone"
+    folder.server.pipelines._folder.path = tmp_path / "gone"
     folder.look()
     assert folder.shown() == {"a": "running"}
     assert "cannot be read, its pipelines continue" in folder.lines[-1]

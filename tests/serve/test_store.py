@@ -107,7 +107,7 @@ def test_a_folder_that_has_a_state_already_is_not_moved_to_the_store(s3: S3Serve
     (own / "pipeline.json").write_text("{}")
     with serving(tmp_path, tmp_path / ".cdc", s3.new_bucket()) as server:
         wait_for("the other run", lambda: runs.begun == [1])
-        shown = {view.name: view for view in server.pipelines()}
+        shown = {view.name: view for view in server.pipelines.pipelines()}
         assert (shown["shop"].state, shown["stock"].name) == ("invalid", "stock")
         assert "has a state of its own, which is not moved" in shown["shop"].file_errors[0]
 
