@@ -30,8 +30,7 @@ def init(
 ) -> None:
     """Write a commented pipeline file for the tables found on a server. The password is read from the environment
     (DB_PASSWORD) or prompted for, and is not written."""
-    from cdc.init.run import init_text
-    from cdc.init.url import parse_url
+    from cdc.init.run import init_text, parse_url
     from cdc.spec.substitute import variables
 
     try:
@@ -51,8 +50,8 @@ def init(
         sys.stdout.buffer.write(text.encode("utf-8"))  # the encoding of pipeline files, whatever the terminal's
         return
     _write(output, text)
-    unset = dict.fromkeys(name for line in text.split("\n") for name in variables(line.partition("#")[0]))
-    print(printed(f"{output}: written; export {', '.join(unset)}, then run `cdc plan {output}`"), file=sys.stderr)
+    needed = dict.fromkeys(name for line in text.split("\n") for name in variables(line.partition("#")[0]))
+    print(printed(f"{output}: written; export {', '.join(needed)}, then run `cdc plan {output}`"), file=sys.stderr)
 
 
 def _write(output: Path, text: str) -> None:

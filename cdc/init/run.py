@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr, ValidationError
 
@@ -24,6 +25,24 @@ _PLAIN = re.compile(r"[A-Za-z_\\/$][A-Za-z0-9_\\/.*+$(){}|\[\]^?-]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 _UNSEEN = re.compile("[\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]")
 _LONGEST = 2000
+_FORM = "write scheme://user@host:port/database, such as mysql://reader@db.example:3306/shop"
+
+
+def parse_url(text: str) -> ServerUrl:
+    """The parts of a URL; user, password and database may be percent-encoded. Raises ValueError with the reason."""
+    parts = urlsplit(text)
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"the port is not a number from 0 to 65535; {_FORM}") from None
+    if not parts.scheme or not parts.hostname:
+        raise ValueError(f"it names no host; {_FORM}")
+    if parts.query or parts.fragment:
+        raise ValueError(f"text after ? or # is not supported; {_FORM}, and --option KEY=VALUE for more")
+    return ServerUrl(
+        parts.scheme.lower(), parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""),
+        unquote(parts.path.strip("/")),
+    )  # fmt: skip
 
 
 def init_text(server: ServerUrl, password: str, sink: str, more: Mapping[str, str], output: Path | None) -> str:

@@ -3,7 +3,8 @@
 `CDC_CRASH_AT=after-decide:3` kills the process with SIGKILL when batch 3 reaches `after-decide`; without a number, at
 the first batch that gets there. Points, in order: before-apply, mid-apply (inside the sink's transaction),
 before-prepare, in-prepare (executor), after-prepare, after-decide, mid-commit (inside the sink's transaction),
-after-commit. Unset, as always outside tests, a point costs one dictionary look-up.
+after-commit. An executor that snapshots a table also has before-chunk, in-chunk and after-chunk, with the number of the
+chunk. Unset, as always outside tests, a point costs one dictionary look-up.
 
 Tests that want to lose less than a process set `hook`: it is called at every point, in the thread that gets there.
 """
@@ -18,9 +19,6 @@ POINTS = (
     "before-apply", "mid-apply", "before-prepare", "in-prepare", "after-prepare", "after-decide", "mid-commit",
     "after-commit",
 )  # fmt: skip
-
-CHUNK_POINTS = ("before-chunk", "in-chunk", "after-chunk")
-"""Points of an executor that snapshots a table; their number is that of the chunk."""
 
 hook: Callable[[str, int], None] | None = None
 """Called with point and batch; None outside tests. Its exceptions are raised by the point."""

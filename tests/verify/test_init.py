@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from cdc.cli import app
 from cdc.draft import Draft, Key
 from cdc.finding import error
-from cdc.init.run import pipeline_text, scalar
-from cdc.init.url import parse_url
+from cdc.init.run import parse_url, pipeline_text, scalar
 from cdc.registry import options
 from cdc.spec.check import check_file
 from cdc_services.server import MySqlServer
