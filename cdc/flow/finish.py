@@ -21,7 +21,7 @@ from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.state.splits import SplitLog
 from cdc.tables.log import TableLog
-from cdc.transform import answers, at_work
+from cdc.transform import answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,6 @@ class FinishStep:
         self._log.prune(batch)
         self._splits.prune(batch)
         answers.prune(self._state.answers, batch)
-        at_work.prune(self._state.answers, batch)
         duration_s, phases = time.monotonic() - account.started, {**account.phases, "commit": commit_s}
         position = source_offset(decision.end)
         self._progress.end(

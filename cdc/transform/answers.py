@@ -24,6 +24,7 @@ _FULL = 1_000
 """Maximum number of answers per document."""
 
 _NAME = re.compile(r"batch-(\d+)-part-\d+-(\d+)\.json")
+_OF_BATCH = re.compile(r"(?:functions-)?batch-(\d+)-part-\d+-\d+\.json")
 
 
 class Answers:
@@ -32,7 +33,7 @@ class Answers:
     def __init__(
         self, store: Store | None = None, task: str = "", *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`task` is a name such as `batch-7-part-0`. Raises StateError when what was kept cannot be read."""
+        """`task` is a name such as `batch-7-part-0`. Raises StateError when stored answers cannot be read."""
         self._clock, self._saved_s = clock, clock()
         self._unsaved = False
         self._store, self._task, self._next = store, task, 0
@@ -45,16 +46,16 @@ class Answers:
                 self._next = max(self._next, int(match[2]) + 1)
 
     def get(self, key: str) -> Answer | None:
-        """The kept answer, None when the model has to be asked."""
+        """Return the stored answer, None when the model has to be queried."""
         return self._known.get(key)
 
     def put(self, key: str, answer: Answer) -> None:
-        """Remember an answer; `save` makes it last."""
+        """Remember an answer; `save` writes it to disk."""
         self._known[key] = self._new[key] = answer
         self._unsaved = True
 
     def save(self) -> None:
-        """Put all answers on disk. Raises StateError."""
+        """Write all answers to disk. Raises StateError."""
         self._saved_s = self._clock()
         if self._store is not None and self._unsaved:
             self._store.write_json(f"{self._task}-{self._next}.json", self._new)
@@ -64,14 +65,17 @@ class Answers:
             self._new = {}
 
     def save_periodically(self) -> None:
-        """Put all answers on disk, when the last time is a while ago. Raises StateError."""
+        """Write all answers to disk if the last time was a while ago. Raises StateError."""
         if self._clock() - self._saved_s >= SAVED_S:
             self.save()
 
 
 def prune(store: Store, done: int) -> None:
-    """Forget the answers of the batches up to `done`, which are committed. Driver. Raises StateError."""
+    """Remove the answers of the batches up to `done`, which are committed, and their records of open functions.
+
+    Driver. Raises StateError.
+    """
     for name in store.names():
-        match = _NAME.fullmatch(name)
+        match = _OF_BATCH.fullmatch(name)
         if match is not None and int(match[1]) <= done:
             store.remove(name)

@@ -2,7 +2,8 @@
 
     <state>/answers/functions-batch-7-part-0-1.json    {"functions": ["region_of", "score"]}
 
-A task writes the document before it opens its functions and removes it once they are closed.
+A task writes the document before it opens its functions and removes it once they are closed. Documents of killed runs
+are removed with the answers (`cdc.transform.answers.prune`).
 """
 
 from __future__ import annotations
@@ -35,14 +36,6 @@ def name_functions(lost: WorkerLost, store: Store, batch: int) -> WorkerLost:
     if open_ones:
         lost.message += f"; it was running user functions: {', '.join(sorted(open_ones))}"
     return lost
-
-
-def prune(store: Store, done: int) -> None:
-    """Remove the records left by killed runs of batches up to `done`. Driver. Raises StateError."""
-    for name in store.names():
-        match = _NAME.fullmatch(name)
-        if match is not None and int(match[1]) <= done:
-            store.remove(name)
 
 
 def _name(task: str, attempt: int) -> str:
