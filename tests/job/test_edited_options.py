@@ -30,9 +30,9 @@ def of(given: dict[str, Any]) -> SourceOptions:
     (MYSQL, {"treat-tinyint1-as-boolean.enabled": True},
      "treat-tinyint1-as-boolean.enabled is true now, the runs before had false: rows that are there"),
     (MYSQL, {"scan.startup.mode": "latest-offset"},
-     "scan.startup.mode is latest-offset now, the runs before had initial: it counts at the start"),
+     "scan.startup.mode is latest-offset now, the runs before had initial: it applies only at the start"),
     (MYSQL, {"scan.snapshot.filters": {"shop.orders": "id > 9"}},
-     "scan.snapshot.filters is {'shop.orders': 'id > 9'} now, the runs before had not set: it counts"),
+     "scan.snapshot.filters is {'shop.orders': 'id > 9'} now, the runs before had not set: it applies"),
     (DEBEZIUM, {TIMES: "connect"}, f"{TIMES} is connect now, the runs before had adaptive_time_microseconds: values"),
     (DEBEZIUM, {TIMES: "microseconds", BYTES: "hex", "time-zone": "Asia/Tokyo"}, ""),
     (DEBEZIUM, {"tables": "shop.b"}, "tables is shop.b now, the runs before had not set: rows of a table that it adds"),
@@ -41,7 +41,7 @@ def of(given: dict[str, Any]) -> SourceOptions:
      ""),
     (DEBEZIUM, {"columns": {"orders": {"at": "TIMESTAMP(3)"}}}, "columns is"),
     ({**DEBEZIUM, "columns": {"orders": {"at": "DATE"}}}, {"columns": {}},
-     'columns is {} now, the runs before had {"orders": {"at": "DATE"}}: values that are there'),
+     'columns is {} now, the runs before had {"orders": {"at": "DATE"}}: existing values'),
 ])  # fmt: skip
 def test_an_edit_is_told_where_rows_were_made_with_what_it_takes_away(
     given: dict[str, Any], edit: dict[str, Any], told: str

@@ -236,7 +236,7 @@ def test_a_name_node_that_does_not_answer_is_not_waited_for_without_end(imitated
     def silent(path: str) -> Any:
         threading.Event().wait(5.0)
 
-    told = pytest.raises(StateUnavailable, match=r"cannot be read: no answer .*look at the name node")
+    told = pytest.raises(StateUnavailable, match=r"cannot be read: no answer .*check the name node")
     with patch.object(imitated, "read", silent), patch.object(hdfs_module, "_REQUEST_S", 0.05), told:
         HdfsBucket("hdfs://imitated:8020/p", ONCE).get("log/1")
 

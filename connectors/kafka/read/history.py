@@ -165,7 +165,7 @@ class HistoryState:
         values = self.filled.get(table, {})
         found = {
             name: f"its default {values.get(name, ('', ''))[1]!r} is not certain as {schema.column(name).type}, the "
-            "type that the messages tell"
+            "type of the messages"
             for name, text in self.fills(table, schema).items()
             if text is None
         }

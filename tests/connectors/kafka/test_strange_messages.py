@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[type[CdcError], str, tuple[tuple[Any, Any], ...], dict[
         SchemaUnknown, r"\(k\), the table's are \(id\)",
         ((KEY, {"id": 1, "k": 1}), ({"k": 2}, {"id": 1, "k": 2})), PLAIN,
     ),
-    "an empty value": (CorruptLog, "not a JSON object", ((KEY, b""),), PLAIN),
+    "an empty value": (CorruptLog, "no JSON object", ((KEY, b""),), PLAIN),
 }  # fmt: skip
 
 

@@ -152,7 +152,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         {**CREATE, "schema": {"columns": [{"name": "a", "type": "DECIMAL(0, 0)"}]}},
-        "column a: DECIMAL(0, 0) is no type",
+        "column a: DECIMAL(0, 0) is not a type",
     ),
 ]
 
