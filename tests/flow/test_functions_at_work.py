@@ -10,7 +10,8 @@ from transform_rules import text
 from cdc.errors import TransformError, WorkerLost
 from cdc.flow.rule_steps import RuleSteps
 from cdc.state.store import LocalStore
-from cdc.transform.at_work import name_functions, prune
+from cdc.transform.answers import prune
+from cdc.transform.at_work import name_functions
 from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
 

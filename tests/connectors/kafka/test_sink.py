@@ -212,7 +212,9 @@ def test_of_two_runs_at_once_the_one_whose_batch_has_other_rows_stops(made: Made
 
     prepare(0, "rows 1 and 2", 1, 2)
     prepare(0, "rows 1 and 2", 1, 2)
-    with pytest.raises(SinkError, match=r"batch 0 .* with other rows: another run is active.*stop one of them") as caught:
+    with pytest.raises(
+        SinkError, match=r"batch 0 .* with other rows: another run is active.*stop one of them"
+    ) as caught:
         prepare(0, "rows 1 to 3", 1, 2, 3)
     assert not caught.value.retryable
     assert [key for key, _ in made.read()] == [1, 2]
