@@ -253,10 +253,10 @@ _SAFE = 'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "N
     [
         (RuntimeError(_DENIED), StateError, 'user=bob, access=WRITE, inode="/":root:supergroup:drwxr-xr-x (have the '),
         (RuntimeError(_DENIED), StateError, "made for that user (hdfs dfs -mkdir -p /cdc/shop; hdfs dfs -chown USER "),
-        (RuntimeError(_SAFE), StateUnavailable, "cannot be written: Name node is in safe mode. (look at"),
+        (RuntimeError(_SAFE), StateUnavailable, "cannot be written: Name node is in safe mode. (check"),
         (RuntimeError('InvalidArgument("No NameNode hosts found")'), StateError, "no such name service (write"),
         (RuntimeError("NoSASLMechanism"), StateUnavailable, "no credentials: NoSASLMechanism (log in with kinit"),
-        (OSError("Connection refused (os error 111)"), StateUnavailable, "refused (os error 111) (look at"),
+        (OSError("Connection refused (os error 111)"), StateUnavailable, "refused (os error 111) (check"),
         (OSError(28, "No space left on device", "/copy/rows"), StateError, "/copy/rows: the state cannot be written"),
     ],
 )
