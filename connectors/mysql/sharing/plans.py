@@ -5,17 +5,15 @@ Each is a file of the runs' shared folder, named by its begin and end. A file is
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from cdc.source import Siblings
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.segment import Cut
-from connectors.mysql.server.positions import LogPosition
 
 MOST_PLANS = 64
 """Number of plans kept: a run that is further behind plans for itself."""
@@ -50,6 +48,9 @@ class SharedPlan:
         return replace(self, start=start, end=end, cuts=tuple(left))
 
 
+_PLAN = TypeAdapter(SharedPlan)
+
+
 class Plans:
     """The planned batches of all runs. Stream reader process.
 
@@ -64,7 +65,7 @@ class Plans:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             made = self._folder / f"{self._name}.new"
-            made.write_text(json.dumps(_fields(plan)))
+            made.write_bytes(_PLAN.dump_json(plan))
             made.replace(self._folder / f"{plan.start.sequence:020d}-{plan.end.sequence:020d}")
             for _, _, name in self._listed()[:-MOST_PLANS]:
                 (self._folder / name).unlink(missing_ok=True)
@@ -97,23 +98,6 @@ class Plans:
 
     def _read(self, name: str) -> SharedPlan | None:
         try:
-            return _plan(json.loads(Path(self._folder, name).read_bytes()))
-        except (OSError, ValueError, LookupError, TypeError):
+            return _PLAN.validate_json(Path(self._folder, name).read_bytes())
+        except (OSError, ValueError):
             return None
-
-
-def _fields(plan: SharedPlan) -> dict[str, Any]:
-    cuts = [[at.file, at.position, gtids] for at, gtids in plan.cuts]
-    return {
-        "start": plan.start.to_json(), "end": plan.end.to_json(), "cuts": cuts, "tables": plan.tables,
-        "opened_s": plan.opened_s,
-    }  # fmt: skip
-
-
-def _plan(fields: dict[str, Any]) -> SharedPlan:
-    cuts: Sequence[Any] = fields["cuts"]
-    return SharedPlan(
-        MySqlOffset.from_json(fields["start"]), MySqlOffset.from_json(fields["end"]),
-        tuple((LogPosition(file, position), gtids) for file, position, gtids in cuts),
-        fields["tables"], fields["opened_s"],
-    )  # fmt: skip

@@ -2,10 +2,10 @@
 
 Entries are listed in the order in which batches take them; an entry's number is its index in the plan:
 
-    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "request": "", "reason": "", "keys_certain": false}
-    {"kind": "chunk", "table": [...], "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
-    {"kind": "end", "table": [...], "why": "truncated"}
-    {"kind": "rename", "table": [...], "new": [...]}
+    {"kind": "begin", "table": {"database": "shop", "table": "orders"}, "why": "initial", "keys_certain": false, ...}
+    {"kind": "chunk", "table": {...}, "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
+    {"kind": "end", "table": {...}, "why": "truncated"}
+    {"kind": "rename", "table": {...}, "new_table": {...}}
     {"kind": "lost"}
 
 A value of a bound is an integer, text (also decimals, dates and times, as the server writes them) or bytes (`{"hex":
@@ -16,11 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from cdc.schema import TableId
 
-Bound: TypeAlias = tuple[Any, ...]
+
+def _value_to_json(value: Any) -> Any:
+    return {"hex": value.hex()} if isinstance(value, bytes) else value
+
+
+def _value_from_json(value: Any) -> Any:
+    return bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+
+
+Bound: TypeAlias = tuple[Annotated[Any, PlainSerializer(_value_to_json), BeforeValidator(_value_from_json)], ...]
 """One value per split column."""
 
 
@@ -69,18 +80,6 @@ class Chunk:
     table_rows: int = 0
     replaces: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `from_json` reads back to an equal chunk."""
-        return {
-            "kind": "chunk",
-            **asdict(self),
-            "table": [self.table.database, self.table.table],
-            "columns": list(self.columns),
-            "lower": _bound_to_json(self.lower),
-            "upper": _bound_to_json(self.upper),
-            "collations": list(self.collations),
-        }
-
     def replacement(self, number: int, table: TableId) -> Chunk:
         """Return a replacement for this chunk, under its table's current name."""
         return replace(self, number=number, table=table, note={}, replaces=self.number)
@@ -88,20 +87,6 @@ class Chunk:
     def not_read(self, least: int) -> Watermark:
         """Return the watermark of a chunk that could not be read before sequence `least`."""
         return Watermark(self.number, False, least, self.note.get("file", ""), self.note.get("position", 0), 0)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Chunk:
-        """Read the chunk that `to_json` wrote."""
-        values = {
-            **fields,
-            "table": TableId(*fields["table"]),
-            "columns": tuple(fields["columns"]),
-            "lower": _bound_from_json(fields["lower"]),
-            "upper": _bound_from_json(fields["upper"]),
-            "collations": tuple(fields["collations"]),
-        }
-        del values["kind"]
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,37 +119,19 @@ DONE, LEFT = "done", "left"
 Entry = Begin | Chunk | TableEnd | Rename | LogLost
 
 
+_KINDS = {"begin": Begin, "chunk": Chunk, "end": TableEnd, "rename": Rename, "lost": LogLost}
+_ADAPTERS: dict[str, TypeAdapter[Entry]] = {kind: TypeAdapter(of) for kind, of in _KINDS.items()}
+
+
 def entry_to_json(entry: Entry) -> dict[str, Any]:
     """Convert an entry to a JSON object."""
-    match entry:
-        case Begin(table=table):
-            fields = {name: value for name, value in asdict(entry).items() if name != "table"}
-            return {"kind": "begin", "table": [table.database, table.table], **fields}
-        case Chunk():
-            return entry.to_json()
-        case TableEnd(table, why):
-            return {"kind": "end", "table": [table.database, table.table], "why": why}
-        case Rename(table, new):
-            return {"kind": "rename", "table": [table.database, table.table], "new": [new.database, new.table]}
-        case LogLost():
-            return {"kind": "lost"}
+    kind = next(kind for kind, of in _KINDS.items() if isinstance(entry, of))
+    return {"kind": kind, **_ADAPTERS[kind].dump_python(entry, mode="json")}
 
 
 def entry_from_json(fields: Mapping[str, Any]) -> Entry:
-    """Read the entry that `entry_to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
-    kind = fields["kind"]
-    if kind == "chunk":
-        return Chunk.from_json(fields)
-    if kind == "lost":
-        return LogLost()
-    table = TableId(*fields["table"])
-    if kind == "begin":
-        return Begin(table, **{name: value for name, value in fields.items() if name not in ("kind", "table")})
-    if kind == "end":
-        return TableEnd(table, fields["why"])
-    if kind == "rename":
-        return Rename(table, TableId(*fields["new"]))
-    raise ValueError(f"an entry of kind {kind!r} is not known")
+    """Read the entry that `entry_to_json` wrote. Raises ValueError or KeyError for anything else."""
+    return _ADAPTERS[fields["kind"]].validate_python(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +158,3 @@ class Watermark:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object; `Watermark(**fields)` reads it back."""
         return asdict(self)
-
-
-def _bound_to_json(bound: Bound | None) -> list[Any] | None:
-    if bound is None:
-        return None
-    return [{"hex": value.hex()} if isinstance(value, bytes) else value for value in bound]
-
-
-def _bound_from_json(values: list[Any] | None) -> Bound | None:
-    if values is None:
-        return None
-    return tuple(bytes.fromhex(value["hex"]) if isinstance(value, dict) else value for value in values)

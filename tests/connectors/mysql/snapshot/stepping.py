@@ -166,7 +166,7 @@ class Steps:
     @property
     def copied(self) -> set[str]:
         """Tables of which a chunk was read."""
-        chunks = {entry["number"]: entry["table"][1] for entry in self.entries("chunk")}
+        chunks = {entry["number"]: entry["table"]["table"] for entry in self.entries("chunk")}
         lines = (self.folder / "watermarks.jsonl").read_text().splitlines()[1:] if self.inserts else []
         return {chunks[mark["number"]] for mark in map(json.loads, lines) if mark["done"]}
 
@@ -177,7 +177,7 @@ class Steps:
     def restarts(self) -> list[str]:
         """Tables that were begun again."""
         return [
-            entry["table"][1]
+            entry["table"]["table"]
             for entry in self.entries("begin")
             if entry["why"] not in ("initial", "new") and not entry["keys_certain"]
         ]

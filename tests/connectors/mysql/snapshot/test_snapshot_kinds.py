@@ -134,7 +134,7 @@ def test_connections_are_no_more_than_allowed(shop: Shop, monkeypatch: pytest.Mo
         found = planned(source, start, end, parallelism)
         tables = [entry.get("table") for entry in shop.plan()]
         reads = [read for split in found if isinstance(read := load_payload(split).payload, ChunkRead)]
-        seen.append([{tables[number][1] for number in read.chunks} for read in reads])
+        seen.append([{tables[number]["table"] for number in read.chunks} for read in reads])
         return found
 
     monkeypatch.setattr(MySqlSource, "splits", splits)
