@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter
 
 from cdc.events import Uncertain
 from cdc.schema import TableId
 from connectors.mysql.ddl.cascades import Link
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlTable
 
 Mark = Literal["left", "sequence", "view", "arrived", "copy", "filled"]
 """`left`: a captured table was renamed away, its sink table still has this name. `sequence`, `view`: not a table.
@@ -17,6 +19,8 @@ Mark = Literal["left", "sequence", "view", "arrived", "copy", "filled"]
 `arrived`: in this entry a table is renamed in whose earlier rows must be copied; without meaning in later entries.
 `copy`, `filled`: the copy that an online schema change makes of a captured table, as in `online`.
 """
+LINKS, _TABLE = TypeAdapter(tuple[Link, ...]), TypeAdapter(MySqlTable)
+"""To and from JSON values."""
 NO_TABLES: Final[tuple[Mark, ...]] = ("sequence", "view")
 
 
@@ -67,7 +71,7 @@ def delta_to_json(delta: Delta) -> dict[str, Any]:
             [table.database, table.table, found.reason, found.same_rows] for table, found in delta.uncertain.items()
         ]
     if delta.links:
-        value["links"] = [link_to_json(link) for link in delta.links]
+        value["links"] = LINKS.dump_python(delta.links, mode="json")
     return value
 
 
@@ -82,38 +86,16 @@ def delta_from_json(value: Mapping[str, Any]) -> Delta:
         TableId(database, name): Uncertain(reason, same_rows)
         for database, name, reason, same_rows in value.get("uncertain", ())
     }
-    links = tuple(map(link_from_json, value.get("links", ())))
+    links = LINKS.validate_python(value.get("links", ()))
     return Delta(tables, value.get("databases", {}), marks, uncertain, links)
 
 
-def link_to_json(link: Link) -> list[Any]:
-    """Convert a foreign key to [parent, child, columns, on delete, on update]; a table is [database, table]."""
-    names = [[table.database, table.table] for table in (link.parent, link.child)]
-    return [*names, list(link.columns), link.on_delete, link.on_update]
-
-
-def link_from_json(value: Sequence[Any]) -> Link:
-    """Read the foreign key that `link_to_json` wrote."""
-    parent, child, columns, on_delete, on_update = value
-    return Link(TableId(*parent), TableId(*child), tuple(columns), on_delete, on_update)
-
-
 def table_to_json(table: MySqlTable) -> dict[str, Any]:
-    """Convert a definition to an object without its name; omits column attributes with their default value."""
-    value: dict[str, Any] = {"columns": [_column_to_json(column) for column in table.columns], "charset": table.charset}
-    if table.primary_key:
-        value["primary_key"] = list(table.primary_key)
-    if table.comment:
-        value["comment"] = table.comment
-    return value
+    """Convert a definition to an object without its name; omits what has its default value."""
+    found: dict[str, Any] = _TABLE.dump_python(table, mode="json", exclude={"id"}, exclude_defaults=True)
+    return found
 
 
 def table_from_json(table: TableId, value: Mapping[str, Any]) -> MySqlTable:
     """Read the definition that `table_to_json` wrote."""
-    columns = tuple(MySqlColumn(**{**column, "labels": tuple(column.get("labels", ()))}) for column in value["columns"])
-    return MySqlTable(table, columns, tuple(value.get("primary_key", ())), value["charset"], value.get("comment", ""))
-
-
-def _column_to_json(column: MySqlColumn) -> dict[str, Any]:
-    value = {one.name: getattr(column, one.name) for one in fields(column) if getattr(column, one.name) != one.default}
-    return {**value, "labels": list(column.labels)} if column.labels else value
+    return _TABLE.validate_python({"id": table, **value})

@@ -9,7 +9,7 @@ from hashlib import md5
 from cdc.schema import RenameTable, TableId
 from cdc.state.store import Store
 from connectors.mysql.ddl.cascades import Link
-from connectors.mysql.ddl.delta import link_from_json, link_to_json
+from connectors.mysql.ddl.delta import LINKS
 from connectors.mysql.schema.history import SchemaEntry
 
 FILE = "cascades.json"
@@ -85,12 +85,12 @@ def _names(table: TableId, rename: RenameTable) -> tuple[TableId, ...]:
 
 def write_links(store: Store, links: Iterable[Link]) -> None:
     """Make these the foreign keys in effect. Stream reader process. Raises StateError."""
-    store.write_json(FILE, {"links": [link_to_json(link) for link in links]})
+    store.write_json(FILE, {"links": LINKS.dump_python(tuple(links), mode="json")})
 
 
-def read_links(store: Store) -> list[Link]:
+def read_links(store: Store) -> tuple[Link, ...]:
     """Read what `write_links` wrote; empty before the first write. Raises StateError."""
-    return [link_from_json(each) for each in (store.read_json(FILE) or {}).get("links", ())]
+    return LINKS.validate_python((store.read_json(FILE) or {}).get("links", ()))
 
 
 def short_name(table: TableId) -> str:

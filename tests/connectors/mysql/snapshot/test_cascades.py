@@ -106,7 +106,7 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
         return MySqlOffset(LogPosition(file, position), None, schemas=schemas)
 
     run().refresh(at(4), at(100))
-    assert read_links(store) == [LINKS[0]]
+    assert read_links(store) == (LINKS[0],)
     links, end = (LINKS[1],), ("b.000002", 50, "")
     for stopped in (True, False):  # and started again before the log is read so far
         again = run()
@@ -114,13 +114,13 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
         again.refresh(at(400), at(40, "b.000002"))
         assert set(read_links(store)) == set(LINKS), stopped
     again.refresh(at(50, "b.000002"), at(60, "b.000002"))
-    assert read_links(store) == [LINKS[1]]
+    assert read_links(store) == (LINKS[1],)
     links, end = (), ("b.000002", 90, "")
     history.append(SchemaEntry({"file": "b.000002", "pos": 70}, delta=Delta(links=LINKS[:1])))
     again.refresh(at(60, "b.000002"), at(80, "b.000002", schemas=2))
     assert set(read_links(store)) == set(LINKS), "declared, and dropped since"
     again.refresh(at(95, "b.000002", schemas=2), at(99, "b.000002", schemas=2))
-    assert read_links(store) == []
+    assert read_links(store) == ()
 
 
 def test_a_foreign_key_is_followed_under_each_name_that_the_log_gives_its_tables() -> None:
