@@ -191,6 +191,8 @@ class IndexPlanner:
         old = self._get(table)
         if old is not None:
             actions += [{"remove_index": {"index": name}} for name in old.parts]
+        # Without it, searches find none of the documents until the server's refresh_interval has passed.
+        yield IndexRequest("POST", f"/{name_of(self._alias(shadow_of(table)))}/_refresh")
         yield IndexRequest("POST", "/_aliases", {"actions": actions})
         self._indexes[self._alias(table)] = shadow
 
