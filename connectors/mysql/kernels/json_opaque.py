@@ -29,7 +29,7 @@ _LINE_BYTES = 57
 _WORD_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], np.int64)
 
 
-@kernel
+@kernel.inlined
 def opaque_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     """Write the opaque value (type byte, length, bytes) at `start`.
 

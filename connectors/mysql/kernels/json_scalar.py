@@ -156,7 +156,7 @@ def _literal_text(code: Int, dst: Bytes, at: Int) -> Int:
     return at
 
 
-@kernel
+@kernel.inlined
 def number_or_literal_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     """Write the literal or number whose bytes start at `start`. Returns the offset after it, `FULL` or `CORRUPT`."""
     left = end - start
