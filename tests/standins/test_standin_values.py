@@ -44,6 +44,7 @@ CASES: list[tuple[str, str, Any]] = [
     ("DATE", "2023-02-29", WRONG),
     ("DATE", "0000-00-00", WRONG),
     ("DATETIME", "2024-02-29 13:14:15", MOMENT),
+    ("DATETIME", "2024-02-29", dt.datetime(2024, 2, 29)),
     ("DATETIME", "2024-02-30 00:00:00", WRONG),
     ("DATETIME", "2024-02-29 24:00:00", WRONG),
     ("DATETIME", "2024-02-29 15:14:15+02:00", WRONG),
