@@ -206,5 +206,5 @@ def test_the_folder_is_free_after_a_command_that_failed(url: str, spec: Pipeline
 def test_a_lease_has_a_length(text: str) -> None:
     assert lease_s({}) == 15.0
     assert lease_s({"CDC_STATE_LEASE_S": "30"}) == 30.0
-    with pytest.raises(StateError, match=r"CDC_STATE_LEASE_S: is .*no length of a lease"):
+    with pytest.raises(StateError, match=r"CDC_STATE_LEASE_S: is .*not the duration of a lease"):
         lease_s({"CDC_STATE_LEASE_S": text})
