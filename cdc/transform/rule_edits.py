@@ -23,7 +23,7 @@ from cdc.schema import (
 )
 from cdc.tables.entry import TableViews
 from cdc.tables.states import Schemas
-from cdc.transform.rules import DELETED, SETTINGS
+from cdc.transform.rules import DELETED
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -83,7 +83,7 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
         renamed = [name for each in found if isinstance(each, RenameColumn) for name in (each.old_name, each.new_name)]
         renamed += [name for each in found if isinstance(each, RenameColumns) for pair in each.names for name in pair]
         old, computed = (texts.get(table, {}) for texts in (before.rule_texts, now))
-        other = [name for name in sorted({*old, *computed}) if _differ(old.get(name), computed.get(name))]
+        other = [name for name in sorted({*old, *computed}) if old.get(name) != computed.get(name)]
         others = [name for name in other if name and name not in (*new, *dropped, *renamed)]
         if new or dropped or others or "" in other:
             sentence = _sentence(table, new, dropped, others, filtered="" in other)
@@ -94,13 +94,6 @@ def rule_changes(before: TableViews, now: Texts, changes: Sequence[SchemaChange]
 def _is_retyped(change: SchemaChange) -> TypeGuard[AlterColumnType]:
     """Whether the change is one of the type, not only of nullability."""
     return isinstance(change, AlterColumnType) and (change.old is None or change.old.type != change.column.type)
-
-
-def _differ(old: str | None, new: str | None) -> bool:
-    """Whether two texts differ; an earlier version stored no settings."""
-    if old is None or new is None or SETTINGS in old:
-        return old != new
-    return old != new.partition(SETTINGS)[0]
 
 
 def _sentence(table: TableId, new: list[str], dropped: list[str], others: list[str], *, filtered: bool) -> str:

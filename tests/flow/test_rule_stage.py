@@ -37,7 +37,7 @@ from cdc.tables.log import TableLog
 from cdc.testing import FailAt, ListSink, ListSource, MemoryRun, block, images, run_in_memory
 from cdc.testing.local_pipeline import LocalPipeline
 from cdc.transform.rule_edits import rule_changes
-from cdc.transform.rules import SETTINGS, Rules
+from cdc.transform.rules import Rules
 from cdc.transform.texts import Model, OnError, RuleSettings, RuleSource, RuleTexts, UserFunction
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
@@ -298,8 +298,6 @@ def test_settings_that_rules_go_by_are_compared_too() -> None:
         assert [each.stale for each in edits] == ([tuple(names)] if names else [])
     nullable = AlterColumnType(T, replace(NAME, nullable=False), NAME)
     assert not [*rule_changes(TableViews(), {}, [nullable])], "the values are the same"
-    earlier = {name: each.partition(SETTINGS)[0] for name, each in texts().items()}
-    assert not [*rule_changes(TableViews(rule_texts={T: earlier}), {T: texts()}, [])], "an earlier version kept none"
 
 
 def test_a_mask_of_a_column_that_is_named_and_soft_deletes_are_compared_too() -> None:
