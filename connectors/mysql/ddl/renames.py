@@ -119,8 +119,8 @@ def _check_known(origin: TableId, target: TableId, work: StatementWork) -> None:
             where=str(target),
             hint="for gh-ost and pt-online-schema-change set scan.parse.online.schema.changes.enabled: true; "
             "else capture the other name too; or, where a server is read, leave it out with tables.exclude and run "
-            "`cdc run --until-caught-up`, then take it in again, to be copied, with scan.startup.table-modes "
-            "(the table, and initial)",
+            "`cdc run --until-caught-up`, then take it in again: it is copied, in modes that only read the log if "
+            "scan.startup.table-modes has it with initial",
         )
     if work.table(target) is None:
         unknown = f"{what}, and it was created before the pipeline's log begins, so its definition here is not known"

@@ -230,7 +230,7 @@ def test_renamed_in_is_a_new_table_where_its_rows_are_copied() -> None:
         one.apply("RENAME TABLE unknown TO t", "shop")
     with pytest.raises(UnsupportedChange, match="so its rows are not known") as caught:
         one.apply("RENAME TABLE backup TO v", "shop")
-    assert "take it in again, to be copied, with scan.startup.table-modes" in caught.value.hint
+    assert "it is copied, in modes that only read the log if scan.startup.table-modes" in caught.value.hint
     one.copied_when_uncertain = T.__eq__
     asked = one.apply("RENAME TABLE u TO v, unknown TO t", "shop")
     assert (names(asked.changes), [each.tables for each in asked.unparsed]) == (["RenameTable"], [(T,)])
