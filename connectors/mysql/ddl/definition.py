@@ -224,6 +224,8 @@ class _Alteration:
             if name in renamed:
                 new = replace(new, name=renamed[name].new_name)
             self._insert(new, column.name, None)
+        if self.dialect.mariadb and self.charset != self.table.charset:
+            retyped.append("its literals, which have the table's character set")
         for name, reason in computed_from(self.columns, retyped):
             self._note_uncertain(name, reason, unseen=True)
 

@@ -158,6 +158,19 @@ def test_what_the_server_recomputes_is_copied_or_told(clauses: str, computed: st
     assert {name for name in "avsr" if f"computed column {name} " in told} == set(computed)
 
 
+@pytest.mark.parametrize(("dialect", "charset", "computed"), [
+    (MARIADB, "utf16", True), (MARIADB, "utf8mb4", False), (DdlDialect(), "utf16", False),
+])  # fmt: skip
+def test_literals_of_expressions_have_the_character_set_of_mariadbs_table(
+    dialect: DdlDialect, charset: str, computed: bool
+) -> None:
+    """`CONCAT('<', code)` of a VARBINARY; MySQL writes the character set into the expression."""
+    one = TableDefinitions(captures=lambda table: True, dialect=dialect, copied_when_uncertain=lambda table: True)
+    one.apply(f"CREATE TABLE t ({COMPUTED}) CHARACTER SET utf8mb4", "shop")
+    altered = one.apply(f"ALTER TABLE t DEFAULT CHARACTER SET {charset}", "shop", sql_mode=1 << 21)
+    assert ("its literals" in str(altered.delta.uncertain)) == computed
+
+
 @pytest.mark.parametrize(("before", "told"), [("INT", True), ("INT AUTO_INCREMENT", False), ("SERIAL", False)])
 def test_rows_that_the_server_numbers_are_copied_or_told(before: str, told: bool) -> None:
     """Those with 0 or NULL get a number where a column becomes AUTO_INCREMENT, not where it was that already."""
