@@ -50,9 +50,14 @@ def way_out(error: OSError) -> str:
     return _HINTS.get(error.errno or 0, _OTHER)
 
 
+def temporary_path(path: Path) -> Path:
+    """Return the name under which this thread writes a file before the file gets its own name; `sweep` knows it."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Write a file atomically: temporary file, fsync, rename, fsync of the folder. Raises StateError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary = temporary_path(path)
     try:
         create_folder(path.parent)
         with durable(temporary, path) as file:
@@ -147,11 +152,11 @@ def remove(path: Path) -> None:
 def sweep(folder: Path) -> None:
     """Remove temporary files that crashes have left in a folder, except those of this process: another thread may be
     writing one, as `cdc serve` does the history of runs. No other process may be writing to it."""
-    own = (f".{os.getpid()}-", f".{os.getpid()}.")
+    own = f".{os.getpid()}-"
     with os.scandir(folder) as found:
         names = [entry.name for entry in found if entry.name.startswith(".") and entry.name.endswith(".tmp")]
     for name in names:
-        if not any(part in name for part in own):
+        if own not in name:
             remove(folder / name)
 
 

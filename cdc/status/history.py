@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from cdc.state.durable import private, state_error
+from cdc.state.durable import private, state_error, temporary_path
 from cdc.status.model import Point, StatusDocument
 
 FILE_NAME = "history.jsonl"
@@ -66,7 +66,7 @@ class HistoryFile:
 
     def _shorten(self) -> None:
         retained = deque(_lines(self._path), self._most)
-        temporary = self._path.with_name(f".{FILE_NAME}.tmp")
+        temporary = temporary_path(self._path)
         with open(temporary, "w", encoding="utf-8", opener=private) as file:
             file.writelines(retained)
         os.replace(temporary, self._path)

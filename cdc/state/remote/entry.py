@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.state.durable import FOLDER_MODE, private
+from cdc.state.durable import FOLDER_MODE, private, temporary_path
 
 FORMAT = 1
 WRITE, OPEN, CLOSE, BASE = "write", "open", "close", "base"
@@ -39,7 +38,7 @@ class DocumentChange:
             return
         path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         if self.offset is None:
-            temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+            temporary = temporary_path(path)
             with open(temporary, "wb", opener=private) as file:
                 file.write(self.data)
             os.replace(temporary, path)
