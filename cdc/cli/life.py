@@ -125,17 +125,13 @@ def stop(
 
 def _request_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
     """Request a run to stop; return a function that tells whether it has ended."""
-    from cdc.job.seen import check_local, has_ended
-    from cdc.state.directory import StateDir
+    from cdc.job.seen import request_end
 
     server = target.server()
     if server is not None:
         server.post(target.name, "drain" if drain else "stop")
         return lambda: server.one(target.name)["state"] not in _ENDING
-    state = StateDir(target.root)
-    check_local(target.name, target.root)
-    state.request_drain() if drain else state.request_stop()
-    return lambda: has_ended(target.root)
+    return request_end(target.name, target.root, drain=drain)
 
 
 _ENDING = ("starting", "running", "stopping")

@@ -1,7 +1,8 @@
-"""Reads the status document of a pipeline, wherever it runs. Any process."""
+"""Reads the status document of a pipeline, wherever it runs, and requests the end of a run. Any process."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from cdc.errors import NotNow
@@ -62,7 +63,19 @@ def check_local(name: str, given: str | Path) -> None:
     raise NotNow("does not run", where=name, hint=f"its state directory is {found.url or found.root}")
 
 
-def has_ended(root: Path) -> bool:
-    """Whether no run uses a state directory. The lock tells of one that is suspended, or cannot write its status."""
-    now = read_status(root)
-    return (now is None or not now.alive) and not is_locked(root)
+def request_end(name: str, root: Path, *, drain: bool) -> Callable[[], bool]:
+    """Request the run on this machine to stop, with `drain` at the current end of the log; return a function that
+    tells whether it has ended.
+
+    Raises NotNow when none runs here, and StateError. A run that is suspended, or cannot write its status, still holds
+    the lock.
+    """
+    state = StateDir(root)
+    check_local(name, root)
+    state.request_drain() if drain else state.request_stop()
+
+    def has_ended() -> bool:
+        now = read_status(root)
+        return (now is None or not now.alive) and not is_locked(root)
+
+    return has_ended
