@@ -1,7 +1,8 @@
 """Access to the library `pyiceberg`: loads it when first needed, opens catalogs once per process, converts its errors.
 
-Only names without an underscore are used. `connectors.iceberg.snapshots` writes manifests and snapshots with the
-library's writers, because version 0.12 has no row-level deletes. The minor version is pinned.
+Names without an underscore are used, except in `_in_order` and `sql_catalog`. `connectors.iceberg.snapshots` writes
+manifests and snapshots with the library's writers, because version 0.12 has no row-level deletes. The minor version is
+pinned.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Catalog:
                 if self.own_file:
                     os.makedirs(os.path.dirname(self.own_file), exist_ok=True)
                 factory = sql_catalog() if self.properties.get("type") == "sql" else load_catalog
-                _opened[key] = factory("cdc", **dict(self.properties))
+                _opened[key] = _in_order(factory("cdc", **dict(self.properties)))
         return _opened[key]
 
     def table(self, table: TableId, *, history: bool = True) -> Any:
@@ -136,6 +137,26 @@ class Catalog:
         """Like `guard`, for a schema change: a refusal becomes a ChangeRefused."""
         with refused_changes(), self.guard(where):
             yield
+
+
+def _in_order(catalog: Any) -> Any:
+    """Have a catalog write no metadata older than its predecessor, as after the clock was set back.
+
+    Java's readers refuse a table whose log has entries more than a minute out of order. A REST server has its own.
+    """
+    stage = getattr(catalog, "_update_and_stage_table", None)
+    if stage is None:
+        return catalog
+
+    def in_order(table: Any, *given: Any, **named: Any) -> Any:
+        staged = stage(table, *given, **named)
+        if table is not None and staged.metadata.last_updated_ms < table.metadata.last_updated_ms:
+            later = {"last_updated_ms": table.metadata.last_updated_ms + 1}
+            staged.metadata = staged.metadata.model_copy(update=later)
+        return staged
+
+    catalog._update_and_stage_table = in_order
+    return catalog
 
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}

@@ -9,6 +9,7 @@ Format: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists", "Commit
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,6 +142,7 @@ class _SnapshotWriter:
             parent_snapshot_id=self._table.head,
             manifest_list=path,
             sequence_number=sequence_number,
+            timestamp_ms=max(int(time.time() * 1000), self._metadata.last_updated_ms + 1),  # the clock may be set back
             summary=self._summary(),
             schema_id=self._schema.schema_id,
         )

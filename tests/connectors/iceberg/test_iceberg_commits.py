@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -154,6 +155,21 @@ def test_existing_rows_get_the_default_of_a_new_column(harness: IcebergHarness) 
     assert [row["state"] for row in duckdb_rows(harness.table(TABLE).library.metadata_location)] == ["new", "new"]
     harness.sink().apply(2, [AddColumn(TABLE, Column("number", DataType(Kind.INT), default="u"))])
     assert [row["number"] for row in harness.rows(TABLE) or []] == [None, None]
+
+
+def test_a_clock_that_is_set_back(harness: IcebergHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's readers refuse a table whose snapshots or metadata files are more than a minute out of order."""
+    sink, now_s = harness.sink(), time.time()
+    monkeypatch.setattr(time, "time", lambda: now_s + 7200)
+    commit(sink, 1, ("+I", 3, "c"))
+    monkeypatch.undo()
+    commit(sink, 2, ("+I", 4, "d"))
+    sink.apply(3, [AddColumn(TABLE, Column("size", DataType(Kind.INT)))])
+    table = harness.table(TABLE)
+    metadata = table.metadata
+    for logged in (metadata.snapshot_log, metadata.metadata_log):
+        times = [entry.timestamp_ms for entry in logged]
+        assert [*times, metadata.last_updated_ms] == sorted([*times, metadata.last_updated_ms])
 
 
 def test_upkeep_leaves_no_file_that_nothing_names(tmp_path: Path, harness: IcebergHarness) -> None:
