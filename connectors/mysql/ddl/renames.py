@@ -141,8 +141,13 @@ def _online_copy(
     definitions: dict[TableId, MySqlTable | None],
     work: StatementWork,
 ) -> MySqlTable | None:
-    """Return the copy that replaces a captured table at the end of an online schema change; None for other renames."""
+    """Return the copy that replaces a captured table at the end of an online schema change; None for other renames.
+
+    None too if the old table gets a name that is captured: it goes there with its rows, and the copy is a new table.
+    """
     if not work.known.online_schema_changes or not work.captures(target) or definitions.get(target) is None:
+        return None
+    if work.captures(finals[target]):
         return None
     for origin, final in finals.items():
         if final == target and is_copy(origin, target) and not work.captures(origin):

@@ -6,7 +6,16 @@ import pytest
 from ddl_tables import catalog
 
 from cdc.errors import UnsupportedChange
-from cdc.schema import AddColumn, AlterColumnType, CreateTable, DropColumn, DropTable, SchemaChange, TableId
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    RenameTable,
+    SchemaChange,
+    TableId,
+)
 from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
 from connectors.mysql.table import table_schema
 
@@ -218,6 +227,18 @@ def test_a_cut_over_in_two_statements_re_snapshots_the_table(rename: str) -> Non
     assert result.delta.arrived == [T]
     assert [type(change) for change in result.changes] == [DropTable, CreateTable]
     assert not one.apply("DROP TABLE IF EXISTS _t_del", "shop").captured
+
+
+def test_an_old_table_with_a_captured_name_keeps_its_rows_there_and_the_copy_is_new() -> None:
+    """Spirit's name of a table that it leaves there has the time at its end."""
+    one, old = known(wanted="t _t_old_20260801_120000"), TableId("shop", "_t_old_20260801_120000")
+    one.copied = T.__eq__
+    for step in ("CREATE TABLE _t_new LIKE t", "ALTER TABLE _t_new ADD x INT"):
+        one.apply(step, "shop")
+    result = one.apply(f"RENAME TABLE t TO {old.table}, _t_new TO t", "shop")
+    assert result.changes == (RenameTable(T, old), CreateTable(T, table_schema(one.tables[T])))
+    assert result.delta.arrived == [T]
+    assert not result.delta.uncertain
 
 
 def test_the_statements_around_a_change_concern_nobody() -> None:
