@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -112,10 +113,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
         scope = {**scope, "path": scope["raw_path"].decode("latin-1")} if scope.get("raw_path") else scope
-        request = Request(scope)
+        request, started = Request(scope), False
 
         async def sent(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
@@ -123,9 +126,16 @@ class Guard:
                     headers["cache-control"] = "no-store"
             await send(message)
 
-        refused = self._check_request(request)
+        try:
+            await self._answer(request, receive, sent)
+        except asyncio.CancelledError:  # the server ends, and waits for the request no longer
+            if not started:
+                await _refusal(request, 503, "the server has ended")(scope, receive, sent)
+
+    async def _answer(self, request: Request, receive: Receive, send: Send) -> None:
+        scope, refused = request.scope, self._check_request(request)
         if refused is not None:
-            await refused(scope, receive, sent)
+            await refused(scope, receive, send)
             return
         try:
             read = await _whole(receive) if request.method not in _READING else receive
@@ -134,9 +144,9 @@ class Guard:
         if read is None:
             refused = _refusal(request, 413, f"the request is longer than {MOST_BODY:,} bytes")
             refused.headers["connection"] = "close"
-            await refused(scope, receive, sent)
+            await refused(scope, receive, send)
             return
-        await self._app(scope, read, sent)
+        await self._app(scope, read, send)
 
     def _check_request(self, request: Request) -> Response | None:
         headers, path = request.headers, request.url.path

@@ -264,6 +264,9 @@ def test_a_body_without_end_is_not_read_to_its_end(control: FakeControl, path: s
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": body, "more_body": True}
 
+    async def ended() -> Message:
+        raise asyncio.CancelledError
+
     async def send(message: Message) -> None:
         told.append(message)
 
@@ -273,6 +276,9 @@ def test_a_body_without_end_is_not_read_to_its_end(control: FakeControl, path: s
     asyncio.run(app(scope, receive, send))
     assert told[0]["status"] == 413
     assert handed <= 7
+    told.clear()
+    asyncio.run(app(scope, ended, send))
+    assert told[0]["status"] == 503  # the server's end is none of the log's errors
     told.clear()
     parts = iter([b"x"])
     asyncio.run(app(scope, receive, send))
