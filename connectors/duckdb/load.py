@@ -6,8 +6,8 @@ costs the same for a table that changes as a whole and 10 to 50 times less for f
 other three rewrite every row group they touch.
 
 **Insert-only batches** are inserted as they are, and streamed from the file one row group at a time when they are
-large. If a key exists already, which happens only when reading began in the middle of a log, the whole transaction is
-rolled back and loaded again `careful`ly.
+large. If a key exists already, as when a snapshot is written over existing rows, the whole transaction is rolled back
+and loaded again `careful`ly. DuckDB cannot index some keys (TIME, VECTOR): such tables are always loaded that way.
 
 **Tables without a key** stay equal to the source as a multiset: images are summed up by whole row, NULL equal to NULL,
 and exactly that many rows are deleted and inserted. A delete that matches no row does nothing, as a log read from the
@@ -87,19 +87,33 @@ def load(session: DuckDbSession, staged: Sequence[Staged], *, careful: bool) -> 
     """
     missed: dict[TableId, int] = {}
     others: list[Staged] = []
+    unchecked = _without_index(session)
     for item in staged:
-        if item.others or item.inserts <= _SHARED_ROWS or (item.key and careful):
+        if item.others or item.inserts <= _SHARED_ROWS or (item.key and (careful or _name(item.table) in unchecked)):
             others.append(item)
         else:
             _stream(session, item)
     for group in _groups(others):
         if group[0].key:
-            _load_keyed(session, group, careful)
+            _load_keyed(session, group, careful or any(_name(item.table) in unchecked for item in group))
         elif _only_inserts(group):
             _append(session, group)
         else:
             missed.update(_load_keyless(session, group))
     return missed
+
+
+def _without_index(session: DuckDbSession) -> set[tuple[str, ...]]:
+    """Return the tables where no index refuses a key that exists already: such inserts are never taken as new."""
+    found = session.rows(
+        "SELECT schema_name, table_name FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND NOT has_primary_key"
+    )
+    return {(schema.casefold(), table.casefold()) for schema, table in found}
+
+
+def _name(table: TableId) -> tuple[str, ...]:
+    return (table.database or "main").casefold(), table.table.casefold()
 
 
 def _groups(staged: Iterable[Staged]) -> Iterator[list[_Loaded]]:

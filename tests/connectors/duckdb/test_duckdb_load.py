@@ -156,20 +156,22 @@ KEYLESS = TableSchema(COLUMNS[:2])
 
 
 @pytest.mark.parametrize("shared", [0, 10_000], ids=["streamed", "at once"])
+@pytest.mark.parametrize("one", [1, timedelta(hours=30), [1.0, 2.0]], ids=["indexed", "span", "vector"])
 def test_a_log_entered_in_the_middle_replaces_rows_of_a_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: Any, shared: int
 ) -> None:
     """The optimistic insert meets a key that is there, and the batch is loaded again key by key."""
     monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
-    table = TABLES[0]
-    first = [CreateTable(table, KEYED), block(table, KEYED, [("+I", {"id": 1, "part": "old"})])]
+    key = {int: COLUMNS[0], timedelta: COLUMNS[3], list: COLUMNS[5]}[type(one)]
+    table, keyed = TABLES[0], TableSchema((replace(key, name="id"), COLUMNS[1]), ("id",))
+    first = [CreateTable(table, keyed), block(table, keyed, [("+I", {"id": one, "part": "old"})])]
     run_in_memory(ListSource(first), sink_at(tmp_path))
-    again = [block(table, KEYED, [("+I", {"id": 1, "part": "new"}), ("+I", {"id": 2, "part": "x"})])]
-    again.append(block(TABLES[1], KEYED, [("+I", {"id": 1, "part": "b"})]))
-    sink_at(tmp_path).apply(0, [CreateTable(TABLES[1], KEYED)])
+    again = [block(table, keyed, [("+I", {"id": one, "part": "new"}), ("+I", {"id": one * 2, "part": "x"})])]
+    again.append(block(TABLES[1], keyed, [("+I", {"id": one, "part": "b"})]))
+    sink_at(tmp_path).apply(0, [CreateTable(TABLES[1], keyed)])
     run_in_memory(ListSource(again), sink_at(tmp_path), first_batch=1)
     assert sorted(row["part"] for row in rows_at(tmp_path, table)) == ["new", "x"]
-    assert rows_at(tmp_path, TABLES[1]) == [{"id": 1, "part": "b"}]
+    assert rows_at(tmp_path, TABLES[1]) == [{"id": one, "part": "b"}]
 
 
 @pytest.mark.parametrize("shared", [0, 10_000], ids=["streamed", "at once"])
