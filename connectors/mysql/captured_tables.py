@@ -32,7 +32,7 @@ def captured_tables(connection: MySqlConnection, options: MySqlSourceOptions) ->
     if not found:
         raise explain_no_tables(table_ids(connection), options.pattern, connection)
     check_select(connection, found)
-    copied = [table for table in found if options.copied_at_first(table)]
+    copied = [table for table in found if options.in_first_snapshot(table)]
     if engines := without_transactions(connection, copied):  # a table created later is followed all the same
         log.warning("%s", no_view(engines, where_of(connection)))
     if filtered := describe_filter(info):

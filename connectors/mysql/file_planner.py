@@ -14,6 +14,7 @@ from cdc.errors import SourceError
 from cdc.schema import TableId, TableSchema
 from cdc.source import Limits
 from cdc.state.store import LocalStore, Store
+from connectors.mysql.captured_pattern import CapturedPattern
 from connectors.mysql.log.log_files import LogFiles, matching
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.read_files import ReadFiles
@@ -21,7 +22,6 @@ from connectors.mysql.log.segment import Segment, SegmentQueue, end_offset
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
 from connectors.mysql.schema.schemas import Schemas, StartingDefinitions, shown_schema
-from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.shared.ddl.dialect import DdlDialect
 
 

@@ -212,12 +212,12 @@ class MySqlSourceOptions(SnapshotOptions):
         """The replica ids to use; None to pick unused ones."""
         return None if self.server_id is None else _server_ids(self.server_id)
 
-    def copied_at_first(self, table: TableId) -> bool:
+    def in_first_snapshot(self, table: TableId) -> bool:
         """Return whether the rows that a table has at the start are copied."""
         default = "initial" if self.startup_mode in ("initial", "snapshot") else "latest-offset"
         return (self.table_mode(table) or default) == "initial"
 
-    def copied_when_added(self, table: TableId) -> bool:
+    def snapshotted_when_added(self, table: TableId) -> bool:
         """Return whether the rows of a newly matching table are copied.
 
         True also in mode `earliest-offset`, where the log alone supplies the other tables.
@@ -232,14 +232,14 @@ class MySqlSourceOptions(SnapshotOptions):
 
     def copies_new(self, table: TableId) -> bool:
         """True where new tables are snapshotted; see `LogOptions`."""
-        return self.newly_added and self.copied_at_first(table)
+        return self.newly_added and self.in_first_snapshot(table)
 
     def copies_uncertain(self, table: TableId) -> bool:
         """True where uncertain tables are re-snapshotted; see `LogOptions`.
 
         Not for tables whose sink only has changes.
         """
-        return self.uncertain == "copy" and self.copied_at_first(table)
+        return self.uncertain == "copy" and self.in_first_snapshot(table)
 
     def problems(self) -> Iterator[Remark]:
         """Check startup modes and their options, TLS files and metadata names."""

@@ -12,6 +12,7 @@ from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.source import Context, Lag
 from cdc.state.store import Store
+from connectors.mysql.captured_pattern import CapturedPattern
 from connectors.mysql.follow.resumption import Resumption
 from connectors.mysql.follow.sibling_runs import SiblingRuns
 from connectors.mysql.follow.streams import Streams
@@ -20,7 +21,6 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.server.server_info import server_settings
 from connectors.mysql.snapshot.driver_side import DriverSide
-from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 from connectors.mysql.snapshot.plan.splits import SnapshotSplits
 

@@ -142,7 +142,7 @@ class MySqlSource(Source):
 
     def current_tables(self) -> CurrentTables:
         """Return a reader of the captured tables as they are now, independent of the pipeline."""
-        from connectors.mysql.snapshot.read.now import CurrentServerTables
+        from connectors.mysql.verify.current_tables import CurrentServerTables
 
         return CurrentServerTables(self._parts.options, self._parts.streams, [each.table for each in self.progress()])
 

@@ -11,7 +11,7 @@ from cdc.source import Count, Report, Split
 from connectors.mysql.log_reader import LogReader
 from connectors.mysql.parts import Parts
 from connectors.mysql.snapshot.plan.payloads import load_payload
-from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
+from connectors.mysql.snapshot.plan.splits import ChunkRead, FilteredRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,12 @@ class SplitReader:
             from connectors.mysql.snapshot.read.reading import read_chunks
 
             return read_chunks(split, self.parts.options, store, self.parts.streams, self.parts.captures, count, report)
-        if isinstance(payload, CopiedRange):
-            from connectors.mysql.snapshot.read.copied_range import report_uncertain, tail_filter
+        if isinstance(payload, FilteredRange):
+            from connectors.mysql.snapshot.filter.server_query import ServerQuery
+            from connectors.mysql.snapshot.filter.tail_filter import TailFilter, report_uncertain
 
-            kept = tail_filter(payload, store, self.parts.streams, self.parts.schemas)
+            tables = self.parts.schemas.history.tables(payload.part.schemas)
+            kept = TailFilter.of(payload, store, tables, ServerQuery(self.parts.streams.session))
             moved = partial(report_uncertain, payload, kept, report)
             return kept.blocks(log.read(payload.part, split.index, count, report, moved))
         return log.read(payload, split.index, count, report, lambda: None)

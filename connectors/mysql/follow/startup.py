@@ -70,7 +70,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
                     continue
                 raise explain_no_tables(visible, options.pattern, connection)
             check_select(connection, tables)
-            check_engines(connection, [table for table in tables if options.copied_at_first(table)])
+            check_engines(connection, [table for table in tables if options.in_first_snapshot(table)])
             databases, marks = read_databases(connection), read_no_tables(connection, views)
         except SourceError as error:
             if not is_gone(error):

@@ -35,7 +35,7 @@ def shown_by_log(wanted: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({*wanted} & {*NAMES, FILE, BEGIN}))
 
 
-def copied_at(place: LogPosition) -> Callable[[str, pa.Array], pa.Array]:
+def at_position(place: LogPosition) -> Callable[[str, pa.Array], pa.Array]:
     """Return a function for the metadata columns of rows that were read at this position."""
 
     def column(name: str, sequence: pa.Array) -> pa.Array:

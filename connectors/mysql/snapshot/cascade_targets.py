@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import md5
 
 from cdc.schema import RenameTable, TableId
 from cdc.state.store import Store
@@ -91,8 +90,3 @@ def write_links(store: Store, links: Iterable[Link]) -> None:
 def read_links(store: Store) -> tuple[Link, ...]:
     """Read what `write_links` wrote; empty before the first write. Raises StateError."""
     return LINKS.validate_python((store.read_json(FILE) or {}).get("links", ()))
-
-
-def short_name(table: TableId) -> str:
-    """Return a name for a table that can be part of a file name."""
-    return md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]

@@ -4,10 +4,10 @@
                     those declared in the log; keeps them in `cascades.json` in the connector's state. Older ones stay
                     until the log is read to the position of the query, as rows before it may be from their time
     task            leaves a request for the children when a row of a parent is deleted or its referenced columns change
-    stream reader   takes up a request when the previous copy is finished and the interval has passed, or when the log
-                    reaches a RENAME of its table
+    stream reader   takes up a request when the previous snapshot is finished and the interval has passed, or when the
+                    log reaches a RENAME of its table
 
-A pending request covers all that arrive in the meantime: its copy reads the table later than any of them.
+A pending request covers all that arrive in the meantime: its snapshot reads the table later than any of them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from connectors.mysql.snapshot.cascade_targets import (
     Links,
     followed,
     read_links,
-    short_name,
     write_links,
 )
-from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.plan.requests import Requests, short_name
 from connectors.mysql.snapshot_options import SnapshotOptions
 
 
@@ -41,7 +40,7 @@ class DueRequests:
     """Selects the requests that are due. Stream reader process.
 
     Args:
-        interval_s: minimum time between the beginnings of two copies of a table.
+        interval_s: minimum time between the beginnings of two snapshots of a table.
     """
 
     def __init__(self, requests: Requests, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,7 +50,7 @@ class DueRequests:
     def select(
         self,
         names: Collection[str],
-        copying: Collection[TableId],
+        running: Collection[TableId],
         *,
         renamed: Collection[TableId] = (),
         hurry: bool = False,
@@ -59,8 +58,8 @@ class DueRequests:
         """Return the requests among these that are due; keeps one of several for the same table.
 
         Requests of other kinds are always due. `hurry`: the run is about to end, so the interval does not count.
-        `copying` are tables being copied; `renamed` are tables that the batch renames, by the names before it, under
-        which no later batch finds them.
+        `running` are tables being snapshotted; `renamed` are tables that the batch renames, by the names before it,
+        under which no later batch finds them.
         """
         waiting: dict[str, str] = {}
         for name in sorted(names):
@@ -70,7 +69,7 @@ class DueRequests:
             return frozenset(names)
         others = {name for name in names if not name.startswith(REQUEST)}
         self._requests.remove(set(names) - others - set(waiting.values()))
-        busy, last = {short_name(table) for table in copying}, set(map(short_name, renamed))
+        busy, last = {short_name(table) for table in running}, set(map(short_name, renamed))
         now = self._clock()
         due = {
             name
@@ -81,7 +80,7 @@ class DueRequests:
         return frozenset(others | due)
 
     def note_begun(self, names: Collection[str]) -> None:
-        """Record that copies for these requests have begun."""
+        """Record that snapshots for these requests have begun."""
         now = self._clock()
         self._begun |= {name.removeprefix(REQUEST)[:16]: now for name in names if name.startswith(REQUEST)}
 

@@ -69,7 +69,7 @@ class DriverSide:
         return payload.widened(reports) if isinstance(payload, ChunkRead) else reports
 
     def progress(self) -> list[TableProgress]:
-        """Return the progress of every table that was or is being copied, in the order in which they began."""
+        """Return the progress of every table that was or is being snapshotted, in the order in which they began."""
         with self._lock:
             now = self._clock()
             if self._old is None:  # the times of earlier runs are unknown
@@ -85,7 +85,7 @@ class DriverSide:
             self._tables, self._chunks, self._taken, self._counted = {}, {}, 0, set()
         for index, entry in enumerate(self._plan.entries(self._taken, count), start=self._taken):
             match entry:
-                case Begin(table=table):  # rows of an earlier copy do not count
+                case Begin(table=table):  # rows of an earlier snapshot do not count
                     self._tables[table] = _SnapshotProgress(why=entry.reason)
                 case Chunk(table=table):
                     known = self._tables[table]

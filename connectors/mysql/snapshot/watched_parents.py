@@ -13,8 +13,8 @@ from cdc.schema import TableId
 from cdc.state.store import Store
 from connectors.mysql.log.segment import LogRange
 from connectors.mysql.log.sequences import sequence_of
-from connectors.mysql.snapshot.cascade_targets import REQUEST, Parent, parents_of, read_links, short_name
-from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.cascade_targets import REQUEST, Parent, parents_of, read_links
+from connectors.mysql.snapshot.plan.requests import Requests, short_name
 
 REASON = "rows of a table that it refers to were deleted or changed, and this server does not log what follows"
 

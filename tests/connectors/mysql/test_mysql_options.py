@@ -7,7 +7,7 @@ from cdc.options import SecretStr
 from cdc.schema import TableId
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions, is_loopback
-from connectors.mysql.snapshot.read.now import CurrentServerTables
+from connectors.mysql.verify.current_tables import CurrentServerTables
 
 
 def options(**given: object) -> MySqlSourceOptions:

@@ -17,9 +17,15 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind, Stream
 from cdc.schema import TableId
+from cdc.source import Report
+from cdc.state.store import Store
+from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.snapshot.chunk import Bound, Watermark
 from connectors.mysql.snapshot.filter.membership import Ask, Membership
 from connectors.mysql.snapshot.plan.bounds import split_columns
+from connectors.mysql.snapshot.plan.chunk_plan import shared_plan, shared_watermarks
+from connectors.mysql.snapshot.plan.requests import MOVED, short_name
+from connectors.mysql.snapshot.plan.splits import FilteredRange
 from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
 from connectors.mysql.table import MySqlTable
 
@@ -38,10 +44,10 @@ class Regions:
     highs: tuple[int, ...]
 
 
-def regions(copy: TableSnapshot, before: int, marks: Mapping[int, Watermark], start: int) -> Regions:
-    """Return the regions of a copy for the log after `start` (a sequence); merges equal neighbours. Pure."""
-    uppers = [chunk.upper for chunk in copy.chunks]
-    highs = [high if high > start else 0 for high in copy.highs(before, marks)]
+def regions(snapshot: TableSnapshot, before: int, marks: Mapping[int, Watermark], start: int) -> Regions:
+    """Return the regions of a snapshot for the log after `start` (a sequence); merges equal neighbours. Pure."""
+    uppers = [chunk.upper for chunk in snapshot.chunks]
+    highs = [high if high > start else 0 for high in snapshot.highs(before, marks)]
     bounds: list[Bound] = []
     kept = highs[:1]
     for upper, high in zip(uppers, highs[1:], strict=False):
@@ -55,7 +61,7 @@ class TailFilter:
     """Filters the blocks of one range of the log.
 
     Args:
-        copies: the tables being copied in this batch.
+        snapshots: the tables being snapshotted in this batch.
         before: chunks with a number below this were decided before the batch.
         marks: their watermarks.
         start: sequence at which the range begins.
@@ -65,16 +71,29 @@ class TailFilter:
 
     def __init__(
         self,
-        copies: Mapping[TableId, TableSnapshot],
+        snapshots: Mapping[TableId, TableSnapshot],
         before: int,
         marks: Mapping[int, Watermark],
         start: int,
         tables: Mapping[TableId, MySqlTable],
         ask: Ask,
     ) -> None:
-        self._copies, self._before, self._marks, self._start = copies, before, marks, start
+        self._snapshots, self._before, self._marks, self._start = snapshots, before, marks, start
         self._tables, self._ask = tables, ask
         self._known: dict[TableId, _TableFilter | None] = {}
+
+    @classmethod
+    def of(cls, wanted: FilteredRange, store: Store, tables: Mapping[TableId, MySqlTable], ask: Ask) -> TailFilter:
+        """Create the filter for a range of the log; `tables` and `ask` as in the class."""
+        start = wanted.part.start
+        return cls(
+            shared_plan(store).snapshots(wanted.upto),
+            wanted.before,
+            shared_watermarks(store).refresh(),
+            sequence_of(start.file, start.position, wanted.part.files_ahead),
+            tables,
+            ask,
+        )
 
     def blocks(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """Yield the blocks with their streams. A block that is partly skipped is yielded once per stream."""
@@ -96,26 +115,37 @@ class TailFilter:
         """
         return sorted(
             table
-            for table, copy in self._copies.items()
-            if any(self._start < high < end for high in copy.highs(self._before, self._marks))
+            for table, snapshot in self._snapshots.items()
+            if any(self._start < high < end for high in snapshot.highs(self._before, self._marks))
         )
 
     def _filter(self, table: TableId) -> _TableFilter | None:
         if table not in self._known:
-            copy = self._copies.get(table)
-            self._known[table] = None if copy is None else self._make(copy, self._tables[table])
+            snapshot = self._snapshots.get(table)
+            self._known[table] = None if snapshot is None else self._make(snapshot, self._tables[table])
         return self._known[table]
 
-    def _make(self, copy: TableSnapshot, table: MySqlTable) -> _TableFilter | None:
-        found = regions(copy, self._before, self._marks, self._start)
+    def _make(self, snapshot: TableSnapshot, table: MySqlTable) -> _TableFilter | None:
+        found = regions(snapshot, self._before, self._marks, self._start)
         if found.highs == (0,):
             return None
-        return _TableFilter(copy, table, found, self._ask)
+        return _TableFilter(snapshot, table, found, self._ask)
+
+
+def report_uncertain(wanted: FilteredRange, kept: TailFilter, report: Report) -> None:
+    """Report tables for re-snapshot whose rows are ambiguous because the range was read on another server.
+
+    Positions of one server mean nothing on the other, so changes around the position of a chunk read inside the range
+    would be lost or duplicated.
+    """
+    part = wanted.part
+    for table in kept.uncertain(sequence_of(part.end.file, part.end.position, part.files_ahead)):
+        report({"uncertain": [[table.database, table.table], f"{MOVED}{wanted.upto}-{short_name(table)}"]})
 
 
 class _TableFilter:
-    def __init__(self, copy: TableSnapshot, table: MySqlTable, found: Regions, ask: Ask) -> None:
-        first = copy.chunks[0] if copy.chunks else None
+    def __init__(self, snapshot: TableSnapshot, table: MySqlTable, found: Regions, ask: Ask) -> None:
+        first = snapshot.chunks[0] if snapshot.chunks else None
         self._names = first.columns if first is not None else ()
         self._highs = np.array(found.highs, np.int64)
         columns = split_columns(self._names, table)

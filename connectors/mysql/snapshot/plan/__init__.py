@@ -1,1 +1,1 @@
-"""Plans which tables are copied, in which chunks and batches."""
+"""Plans which tables are snapshotted, in which chunks and batches."""

@@ -72,7 +72,7 @@ def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], opt
 
     Raises SourceError for those of `left_out`, which would have a gap.
     """
-    bare = sorted(definition.id for definition in found if not options.copied_when_added(definition.id))
+    bare = sorted(definition.id for definition in found if not options.snapshotted_when_added(definition.id))
     gaps = [str(table) for table in bare if table in left_out]
     if gaps:
         raise SourceError(

@@ -33,7 +33,7 @@ class ChunkPlan:
         self._lines = store.log(PLAN_FILE, "chunk plan")
         self._generation = 0
         self._entries: list[Entry] = []
-        self._copies = TableSnapshots()
+        self._snapshots = TableSnapshots()
 
     def count(self) -> int:
         """Number of entries."""
@@ -74,17 +74,17 @@ class ChunkPlan:
         """Number of times a chunk was planned, including the chunks that it replaces. Raises StateError."""
         return 1 if chunk.replaces is None else 1 + self.tries(self.chunk(chunk.replaces))
 
-    def copies(self, count: int) -> Mapping[TableId, TableSnapshot]:
-        """Return the tables whose copy has begun and not ended within the first `count` entries.
+    def snapshots(self, count: int) -> Mapping[TableId, TableSnapshot]:
+        """Return the tables whose snapshot has begun and not ended within the first `count` entries.
 
         Fast for a growing `count`.
         """
         self.entries(count, count)  # raises StateError if there are fewer
-        if count < self._copies.count:
-            self._copies = TableSnapshots()
-        for entry in self._entries[self._copies.count : count]:
-            self._copies.apply(entry)
-        return self._copies.tables
+        if count < self._snapshots.count:
+            self._snapshots = TableSnapshots()
+        for entry in self._entries[self._snapshots.count : count]:
+            self._snapshots.apply(entry)
+        return self._snapshots.tables
 
     def requests(self) -> frozenset[str]:
         """Return the names of all requests that caused entries."""
@@ -94,7 +94,7 @@ class ChunkPlan:
     def _refresh(self) -> None:
         number = len(self._lines)
         if self._lines.generation != self._generation:
-            self._generation, self._entries, self._copies = self._lines.generation, [], TableSnapshots()
+            self._generation, self._entries, self._snapshots = self._lines.generation, [], TableSnapshots()
         if number == len(self._entries):
             return
         for index, fields in enumerate(self._lines.items(len(self._entries), number), start=len(self._entries)):

@@ -1,4 +1,4 @@
-"""Plans which chunks a batch copies, next to the log it reads. Stream reader process.
+"""Plans which chunks a batch reads, next to the log it reads. Stream reader process.
 
 Each call of `plan` takes the offset reached by the log alone and adds the plan entries of this batch, which are on disk
 by then. All state is in the two files and in the offset, so a new process plans the same.
@@ -20,14 +20,16 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.cascades import Cascading, DueRequests
 from connectors.mysql.snapshot.chunk import DONE, Begin, LogLost, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.plan.following import GAP
 from connectors.mysql.snapshot.plan.log_entries import LogEntries
 from connectors.mysql.snapshot.plan.next_chunks import NextChunks
-from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests
+from connectors.mysql.snapshot.plan.requests import Requests, SnapshotRequest
+
+GAP = "the server had purged a part of its log that was not read"
+"""Reason for re-snapshotting all tables when a part of the log is lost."""
 
 
 class Coordinator:
-    """Plans the copying of tables for one pipeline.
+    """Plans the snapshots of tables for one pipeline.
 
     Args:
         store: the connector's state.
@@ -50,7 +52,7 @@ class Coordinator:
         self._options, self._history, self._captures = options, history, captures
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
-        self._orders: dict[str, CopyRequest] = {}
+        self._orders: dict[str, SnapshotRequest] = {}
         self._due = DueRequests(self._requests, options.cascades_interval_s)
         self._cascading = Cascading(options, store, history, streams, captures)
         self.hurry = False
@@ -66,25 +68,25 @@ class Coordinator:
         return sorted(self._next.blocked)
 
     def unfinished(self, start: MySqlOffset) -> list[TableId]:
-        """Return the tables still being copied."""
-        return sorted(self._plan.copies(start.chunks))
+        """Return the tables still being snapshotted."""
+        return sorted(self._plan.snapshots(start.chunks))
 
     def begin(self, tables: Iterable[TableId]) -> None:
-        """Start the plan of a new pipeline with the tables to copy. Repeatable."""
+        """Start the plan of a new pipeline with the tables to snapshot. Repeatable."""
         self._plan.truncate(0)
-        self._plan.append(Begin(table, "initial") for table in sorted(tables) if self._options.copied_at_first(table))
+        self._plan.append(Begin(table, "initial") for table in sorted(tables) if self._options.in_first_snapshot(table))
 
     def begin_new(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
-        """Start copying tables that are new to a running pipeline, as the options say; returns the plan's new count."""
+        """Begin snapshots of tables that are new to a running pipeline, as the options say; returns the new count."""
         self.open(start)
         return self._plan.append(
-            Begin(table, "new") for table in sorted(tables) if self._options.copied_when_added(table)
+            Begin(table, "new") for table in sorted(tables) if self._options.snapshotted_when_added(table)
         )
 
     def order(self, orders: Mapping[TableId, Order]) -> None:
         """Order snapshots of these tables for the next batch, unless they have begun."""
         self._orders = {
-            order.id: CopyRequest(order.id, table, order.reason, order.limited) for table, order in orders.items()
+            order.id: SnapshotRequest(order.id, table, order.reason, order.limited) for table, order in orders.items()
         }
 
     def restart_all(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
@@ -92,8 +94,8 @@ class Coordinator:
         self._plan.truncate(start.chunks)
         self._opened = True
         self._next.forget()
-        copies = self._plan.copies(start.chunks)
-        ends = [TableEnd(table, "gone") for table in copies if table not in tables]
+        snapshots = self._plan.snapshots(start.chunks)
+        ends = [TableEnd(table, "gone") for table in snapshots if table not in tables]
         return self._plan.append([LogLost(), *ends, *(Begin(table, "restart", reason=GAP) for table in sorted(tables))])
 
     def skips_lost_log(self, entries: int, at: MySqlOffset) -> bool:
@@ -112,13 +114,13 @@ class Coordinator:
             self._opened = True
 
     def is_unfinished(self, start: MySqlOffset) -> bool:
-        """Return whether tables are being or yet to be copied: the log alone does not make the sink consistent."""
+        """Return whether tables are being or yet to be snapshotted: the log alone does not make the sink consistent."""
         return bool(self.unfinished(start)) or bool(self._new_requests(start))
 
     def position_to_reach(self, start: MySqlOffset) -> LogPosition | None:
         """Position up to which the log must be read until the sink is consistent; None when `start` is there."""
         before, marks = start.chunks, self._marks.refresh()
-        highs = (copy.highest(before, marks) for copy in self._plan.copies(before).values())
+        highs = (snapshot.highest(before, marks) for snapshot in self._plan.snapshots(before).values())
         highest = max((mark for mark in highs if mark is not None), key=lambda mark: mark.sequence, default=None)
         if highest is None or highest.sequence <= start.sequence:
             return None
@@ -131,7 +133,7 @@ class Coordinator:
         if self._next.started:
             return self._next.ready
         before, marks = start.chunks, self._marks.refresh()
-        return not all(copy.is_done(before, marks) for copy in self._plan.copies(before).values())
+        return not all(snapshot.is_done(before, marks) for snapshot in self._plan.snapshots(before).values())
 
     def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """Return `end` with the entries of this batch counted; unchanged when there is nothing to add.
@@ -165,7 +167,7 @@ class Coordinator:
         """Stop the thread; callable while `plan` waits in another thread."""
         self._next.stop()
 
-    def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[CopyRequest]:
+    def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[SnapshotRequest]:
         """Return orders and due requests of tasks whose snapshot has not begun yet.
 
         The files of requests stay until the batch is in the sink.
@@ -174,30 +176,30 @@ class Coordinator:
         if not (names or self._orders):
             return []
         begun = self._plan.requests()
-        due = self._due.select(names - begun, self._plan.copies(start.chunks), renamed=renamed, hurry=self.hurry)
+        due = self._due.select(names - begun, self._plan.snapshots(start.chunks), renamed=renamed, hurry=self.hurry)
         orders = [order for name, order in self._orders.items() if name not in begun]
         known = self._history.tables(start.schemas) if orders else {}
         able = [order for order in orders if order.table in known and self._captures(order.table)]
         return [*map(self._requests.get, sorted(due)), *able]
 
     def _redefined(self, start: MySqlOffset, end: MySqlOffset) -> bool:
-        """Return whether the batch redefines a table being copied: earlier chunks may name columns it no longer has."""
+        """Return whether the batch redefines a table being snapshotted: found chunks may name columns it lacks."""
         if start.schemas == end.schemas:
             return False
         before, after = self._history.tables(start.schemas), self._history.tables(end.schemas)
-        return any(before.get(table) != after.get(table) for table in self._plan.copies(start.chunks))
+        return any(before.get(table) != after.get(table) for table in self._plan.snapshots(start.chunks))
 
     def _is_whole(self, start: MySqlOffset) -> bool:
         """Return whether a snapshot is finished."""
         before, marks, here = start.chunks, self._marks.refresh(), start.sequence
-        return any(copy.is_finished(before, marks, here) for copy in self._plan.copies(before).values())
+        return any(snapshot.is_finished(before, marks, here) for snapshot in self._plan.snapshots(before).values())
 
     def _forget_finished(self, start: MySqlOffset, before: int, count: int) -> int:
-        """End the copies that the log has caught up with: these tables are like any other from here on."""
+        """End the snapshots that the log has caught up with: these tables are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
         finished = [
             TableEnd(table, DONE)
-            for table, copy in self._plan.copies(count).items()
-            if copy.is_finished(before, marks, here)
+            for table, snapshot in self._plan.snapshots(count).items()
+            if snapshot.is_finished(before, marks, here)
         ]
         return self._plan.append(finished) if finished else count

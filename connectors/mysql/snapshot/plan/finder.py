@@ -19,8 +19,7 @@ from connectors.mysql.server.connection_errors import lacks_tablespace
 from connectors.mysql.server.information_schema import estimated_size, table_reader
 from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
-from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
-from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
+from connectors.mysql.snapshot.plan.split_points import ChunkSize, Splitter
 from connectors.mysql.table import MySqlTable, difference
 
 AHEAD = 256
@@ -32,7 +31,7 @@ _ALTERED = frozenset({1049, 1054, 1146, 1176, 1253, 1267})
 
 
 @dataclass(frozen=True, slots=True)
-class TableToCut:
+class TableToSplit:
     """A table to split: all of it, or the part above `lower`, by the same columns as before."""
 
     table: MySqlTable
@@ -40,19 +39,19 @@ class TableToCut:
     columns: tuple[str, ...] = ()
     collations: tuple[str | None, ...] = ()
 
+    @classmethod
+    def after(cls, chunk: Chunk, table: MySqlTable) -> TableToSplit:
+        """Return the part of the table after a chunk."""
+        return cls(table, chunk.upper, chunk.columns, chunk.collations)
+
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """The next chunk of a table and its row length; `part` is None when the server's table has changed meanwhile."""
+    """The next chunk of a table and its row length; `chunk` is None when the server's table has changed meanwhile."""
 
     table: TableId
-    part: Part | None
+    chunk: Chunk | None
     row_bytes: int = 0
-
-    def chunk(self, number: int) -> Chunk:
-        """Return the part as the plan entry of that number."""
-        assert self.part is not None
-        return self.part.chunk(number, self.table)
 
 
 class Finder(threading.Thread):
@@ -68,7 +67,7 @@ class Finder(threading.Thread):
     def __init__(
         self,
         streams: Streams,
-        tasks: Sequence[TableToCut],
+        tasks: Sequence[TableToSplit],
         size: ChunkSize,
         chunk_bytes: int,
         chosen: Callable[[TableId], str | None],
@@ -118,7 +117,7 @@ class Finder(threading.Thread):
         except CdcError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 - handed to the caller of `peek`
-            self._error = SourceError(f"cutting tables into chunks failed: {error!r}")
+            self._error = SourceError(f"splitting tables into chunks failed: {error!r}")
             self._error.__cause__ = error
         with self._changed:
             self._finished = True
@@ -131,7 +130,7 @@ class Finder(threading.Thread):
                 connection = self._session()
                 try:
                     while tasks and not self._stopped:
-                        for task in self._cut_chunks(connection, tasks[0]):
+                        for task in self._split_table(connection, tasks[0]):
                             tasks[0], backoff = task, self._new_backoff()
                         tasks.pop(0)
                 finally:
@@ -145,9 +144,9 @@ class Finder(threading.Thread):
                     raise
 
     def _new_backoff(self) -> Backoff:
-        return Backoff(replace(self._retry, stopping=lambda: self._stopped), "cutting tables into chunks")
+        return Backoff(replace(self._retry, stopping=lambda: self._stopped), "splitting tables into chunks")
 
-    def _cut_chunks(self, connection: MySqlConnection, task: TableToCut) -> Iterator[TableToCut]:
+    def _split_table(self, connection: MySqlConnection, task: TableToSplit) -> Iterator[TableToSplit]:
         """Offer the chunks of a table; yields the remaining task after each."""
         table = task.table
         try:
@@ -158,10 +157,10 @@ class Finder(threading.Thread):
                 return
             most = max(_LEAST_CHUNK_ROWS, self._chunk_bytes // max(1, row_bytes))
             size = replace(self._size, rows=min(self._size.rows, most))
-            for part in parts(connection, table, key, size, rows, task.lower):
-                if not self._offer(FoundChunk(table.id, part, row_bytes)):
+            for chunk in Splitter(connection, table, key, size, rows).chunks(task.lower):
+                if not self._offer(FoundChunk(table.id, chunk, row_bytes)):
                     return
-                yield TableToCut(table, part.upper, part.columns, part.collations)
+                yield TableToSplit.after(chunk, table)
         except SourceUnavailable:
             raise
         except (SourceError, TypeError, ValueError) as error:
@@ -170,7 +169,7 @@ class Finder(threading.Thread):
                 raise
             self._offer(FoundChunk(table.id, None))
 
-    def _key(self, connection: MySqlConnection, task: TableToCut) -> KeyColumns | None:
+    def _key(self, connection: MySqlConnection, task: TableToSplit) -> KeyColumns | None:
         """Return the same split key as before, even if the server's collation has changed.
 
         None when the key is another one.
@@ -188,11 +187,3 @@ class Finder(threading.Thread):
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._stopped or len(self._found) < AHEAD)
             return not self._stopped
-
-
-def to_cut(copy: TableSnapshot, table: MySqlTable) -> TableToCut:
-    """Return the task that continues after the copy's last chunk."""
-    if not copy.chunks:
-        return TableToCut(table)
-    last = copy.chunks[-1]
-    return TableToCut(table, last.upper, last.columns, last.collations)

@@ -47,14 +47,14 @@ class Following:
     """Follows the changes of one batch.
 
     Args:
-        copies: the tables being copied before the batch.
+        snapshots: the tables being snapshotted before the batch.
         before: number of plan entries before the batch; chunks below it are decided.
         marks: watermarks of decided chunks.
     """
 
-    def __init__(self, copies: Mapping[TableId, TableSnapshot], before: int, marks: Mapping[int, Watermark]) -> None:
+    def __init__(self, snapshots: Mapping[TableId, TableSnapshot], before: int, marks: Mapping[int, Watermark]) -> None:
         self._before, self._marks = before, marks
-        self._names: dict[TableId, TableSnapshot] = dict(copies)
+        self._names: dict[TableId, TableSnapshot] = dict(snapshots)
         self._altered: dict[TableId, int] = {}
         self._arrived: list[TableId] = []
         self.uncertain: dict[TableId, Uncertain] = {}
@@ -112,10 +112,10 @@ class Following:
         self._arrived = [new if other == table else other for other in self._arrived]
         if table in self.uncertain:
             self.uncertain[new] = self.uncertain.pop(table)
-        copy = self._names.pop(table, None)
-        if copy is None:
+        snapshot = self._names.pop(table, None)
+        if snapshot is None:
             return
-        self._names[new] = copy
+        self._names[new] = snapshot
         self._entries.append(Rename(table, new))
         self._altered[new] = max(sequence, self._altered.pop(table, 0))
 
@@ -125,16 +125,16 @@ class Following:
         A snapshot that is complete at the change ends before it. An unfinished one continues if its remaining chunks
         are read after the change, else restarts.
         """
-        copy = self._names[table]
-        highest = copy.highest(self._before, self._marks)
-        if self._is_copied(copy, sequence):
+        snapshot = self._names[table]
+        highest = snapshot.highest(self._before, self._marks)
+        if self._is_read(snapshot, sequence):
             self._entries.append(TableEnd(table, DONE))
         elif table in self.uncertain:
             return  # it restarts as uncertain
         elif (highest is not None and highest.sequence >= sequence) or (
-            copy.chunks and table in new and _key_changed(copy, old, new[table])
+            snapshot.chunks and table in new and _key_changed(snapshot, old, new[table])
         ):
-            self._entries.append(copy.restarted(table))
+            self._entries.append(snapshot.restarted(table))
 
     def _begin_for(self, table: MySqlTable, why: Uncertain) -> Begin:
         """Return the begin entry of an uncertain table.
@@ -144,21 +144,17 @@ class Following:
         certain = why.same_rows and bool(table.primary_key) and table.id not in self._names
         return Begin(table.id, "uncertain", reason=why.reason, keys_certain=certain)
 
-    def _is_copied(self, copy: TableSnapshot, sequence: int) -> bool:
-        """Return True when everything is copied, and from a part of the log before this sequence."""
-        highest = copy.highest(self._before, self._marks)
-        return copy.is_done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
+    def _is_read(self, snapshot: TableSnapshot, sequence: int) -> bool:
+        """Return True when everything is read, and from a part of the log before this sequence."""
+        highest = snapshot.highest(self._before, self._marks)
+        return snapshot.is_done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
 
 
-def _key_changed(copy: TableSnapshot, old: Tables, new: MySqlTable) -> bool:
+def _key_changed(snapshot: TableSnapshot, old: Tables, new: MySqlTable) -> bool:
     """Return True when the primary key or the definition of a split column differs."""
-    before = old.get(copy.table)
+    before = old.get(snapshot.table)
     if before is None or before.primary_key != new.primary_key:
         return True
-    names = copy.chunks[0].columns
+    names = snapshot.chunks[0].columns
     known = [{column.name: column for column in table.columns} for table in (before, new)]
     return any(known[0].get(name) != known[1].get(name) for name in names)
-
-
-GAP = "the server had purged a part of its log that was not read"
-"""Reason for re-snapshotting all tables when a part of the log is lost."""

@@ -16,7 +16,7 @@ from connectors.mysql.snapshot.chunk import LEFT, Begin, Entry, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.info_session import InfoSession
-from connectors.mysql.snapshot.plan.requests import CopyRequest, Requests, begin_for
+from connectors.mysql.snapshot.plan.requests import Requests, SnapshotRequest, begin_for
 from connectors.mysql.snapshot.plan.table_snapshots import continued
 
 
@@ -43,7 +43,9 @@ class LogEntries:
         self._plan, self._marks, self._requests = kept
         self._session, self._notices = session, notices
 
-    def of(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[CopyRequest], *, moved: bool) -> list[Entry]:
+    def of(
+        self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[SnapshotRequest], *, moved: bool
+    ) -> list[Entry]:
         """Return the entries of the batch between two offsets, with those for requests.
 
         `moved`: it ends on another server.
@@ -68,7 +70,7 @@ class LogEntries:
                 *(UncertainRows(table, why) for table, why in entry.delta.uncertain.items()),
             )
         ]
-        following = Following(self._plan.copies(before), before, self._marks.refresh())
+        following = Following(self._plan.snapshots(before), before, self._marks.refresh())
         entries = following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
         begun = [entry for entry in entries if isinstance(entry, Begin) and entry.why == "uncertain"]
         reasons = {table: f"{why.reason}; the log does not tell" for table, why in following.uncertain.items()}
@@ -76,18 +78,18 @@ class LogEntries:
         return entries
 
     def _without_left(self, start: MySqlOffset, end: MySqlOffset, entries: list[Entry]) -> list[Entry]:
-        """Add an end for each copy whose table is no longer captured: renamed away, or excluded."""
+        """Add an end for each snapshot whose table is no longer captured: renamed away, or excluded."""
         known = self._history.tables(end.schemas)
 
         def is_left(table: TableId) -> bool:
             return table not in known or not self._captures(table)
 
         kept = [entry for entry in entries if not (isinstance(entry, Begin) and is_left(entry.table))]
-        ended = [table for table in continued(self._plan.copies(start.chunks), kept) if is_left(table)]
+        ended = [table for table in continued(self._plan.snapshots(start.chunks), kept) if is_left(table)]
         self._notices += [f"{table} is not captured any more: its copying ends where it is" for table in ended]
         return [*kept, *(TableEnd(table, LEFT) for table in ended)]
 
-    def _requested(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[CopyRequest]) -> list[Begin]:
+    def _requested(self, start: MySqlOffset, end: MySqlOffset, requests: Sequence[SnapshotRequest]) -> list[Begin]:
         """Return the begins of requested tables; the last of several requests for a table counts.
 
         A table that the batch renames can be requested by either name.
@@ -126,12 +128,12 @@ class LogEntries:
             self._notices += announced(by_table, why, self._session.connection(), self._options.copy_max_rows)
 
     def _restarted(self, start: MySqlOffset, entries: Collection[Entry]) -> list[Entry]:
-        """Restart copies on another server, where positions differ, unless the log has already passed them."""
+        """Restart snapshots on another server, where positions differ, unless the log has already passed them."""
         before, here, marks = start.chunks, start.sequence, self._marks.refresh()
         return [
-            copy.restarted(table)
-            for table, copy in continued(self._plan.copies(before), entries).items()
-            if copy.chunks and not copy.is_finished(before, marks, here)
+            snapshot.restarted(table)
+            for table, snapshot in continued(self._plan.snapshots(before), entries).items()
+            if snapshot.chunks and not snapshot.is_finished(before, marks, here)
         ]
 
 

@@ -16,7 +16,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.plan.finder import Finder, to_cut
+from connectors.mysql.snapshot.plan.finder import Finder, TableToSplit
 from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
@@ -97,9 +97,9 @@ class NextChunks:
         self.stop()
         known = self._history.tables(end.schemas)
         tasks = [
-            to_cut(copy, known[table])
-            for table, copy in self._plan.copies(count).items()
-            if not copy.complete and table in known and table not in self.blocked
+            TableToSplit.after(snapshot.chunks[-1], known[table]) if snapshot.chunks else TableToSplit(known[table])
+            for table, snapshot in self._plan.snapshots(count).items()
+            if not snapshot.complete and table in known and table not in self.blocked
         ]
         options = self._options
         size = ChunkSize(self._rows_at_pace(options.chunk_rows), options.chunk_factor_low, options.chunk_factor_high)
@@ -129,18 +129,18 @@ class NextChunks:
         """Return replacements of unreadable chunks, once the log has reached the position of the alteration."""
         here, marks = end.sequence, self._marks.refresh()
         found: list[Chunk] = []
-        for copy in self._plan.copies(number).values():
-            self._check_marked(copy, before)
-            for chunk in copy.waiting(before, marks):
+        for snapshot in self._plan.snapshots(number).values():
+            self._check_marked(snapshot, before)
+            for chunk in snapshot.waiting(before, marks):
                 if marks[chunk.number].sequence <= here:
                     self._check_tries(chunk)
-                    found.append(chunk.replacement(number + len(found), copy.table))
+                    found.append(chunk.replacement(number + len(found), snapshot.table))
         return found
 
-    def _check_marked(self, copy: TableSnapshot, before: int) -> None:
-        for chunk in copy.unknown(before, self._marks):
+    def _check_marked(self, snapshot: TableSnapshot, before: int) -> None:
+        for chunk in snapshot.unknown(before, self._marks):
             raise StateError(
-                f"there is no record of chunk {chunk.number} of {copy.table}, which a batch has read",
+                f"there is no record of chunk {chunk.number} of {snapshot.table}, which a batch has read",
                 where="watermarks.jsonl",
                 hint="a part of the state directory was removed: restore it, or start over with an empty one",
             )
@@ -164,16 +164,17 @@ class NextChunks:
             found = self._finder.peek(max(0.0, gathered_at - time.monotonic()) if chunks else wait_s)
             if found is None:
                 break
-            if found.part is None:
+            if found.chunk is None:
                 self._finder.pop()
                 self._block(found.table, end)
                 continue
-            rows += found.part.rows
-            size += found.part.rows * found.row_bytes
+            rows += found.chunk.rows
+            size += found.chunk.rows * found.row_bytes
             full = limits is not None and (rows > most_rows or size > BYTES_FACTOR * limits.max_bytes)
             if chunks and full:
                 break
-            chunks.append(self._finder.pop().chunk(number + len(chunks)))
+            self._finder.pop()
+            chunks.append(replace(found.chunk, number=number + len(chunks)))
             gathered_at = gathered_at or time.monotonic() + GATHER_S
         return chunks
 

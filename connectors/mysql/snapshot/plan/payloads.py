@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 
 from cdc.source import Split
 from connectors.mysql.log.segment import LogRange
-from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
+from connectors.mysql.snapshot.plan.splits import ChunkRead, FilteredRange
 
-_PAYLOADS: TypeAdapter[LogRange | CopiedRange | ChunkRead] = TypeAdapter(LogRange | CopiedRange | ChunkRead)
+_PAYLOADS: TypeAdapter[LogRange | FilteredRange | ChunkRead] = TypeAdapter(LogRange | FilteredRange | ChunkRead)
 
 
 def dump_payloads(splits: Iterable[Split]) -> list[Split]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import md5
 
 from cdc.errors import StateError
 from cdc.schema import TableId
@@ -26,7 +27,7 @@ _REMOVE = "remove the file, and ask for the table with cdc resync"
 
 
 @dataclass(frozen=True, slots=True)
-class CopyRequest:
+class SnapshotRequest:
     """A request to re-snapshot a table.
 
 
@@ -59,13 +60,15 @@ class Requests:
         """Return the names of pending requests. Cheap, as it is called several times a second. Raises StateError."""
         return frozenset(name.removesuffix(_SUFFIX) for name in self._store.names() if name.endswith(_SUFFIX))
 
-    def get(self, name: str) -> CopyRequest:
+    def get(self, name: str) -> SnapshotRequest:
         """Read a request. Raises StateError when it cannot be read."""
         document = f"{name}{_SUFFIX}"
         fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
             database, table = fields["table"]
-            return CopyRequest(name, TableId(database, table), fields.get("reason", ""), fields.get("limited", False))
+            return SnapshotRequest(
+                name, TableId(database, table), fields.get("reason", ""), fields.get("limited", False)
+            )
         except (ValueError, KeyError, TypeError) as error:
             where = self._store.where(document)
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
@@ -76,6 +79,11 @@ class Requests:
             self._store.remove(f"{name}{_SUFFIX}")
 
 
-def begin_for(request: CopyRequest, table: TableId) -> Begin:
+def short_name(table: TableId) -> str:
+    """Return a name for a table that can be part of a request's name."""
+    return md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]
+
+
+def begin_for(request: SnapshotRequest, table: TableId) -> Begin:
     """Return the begin entry for a request; `table` is its current name. Pure."""
     return Begin(table, "resync", request.name, request.reason)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Bound, Chunk
@@ -23,26 +22,6 @@ SMALL = 2
 
 _SPREAD = INTEGERS - {"year"}
 """Types of which any number can be a bound. MySQL finds no year at all below 403, not even 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The next chunk of a table, not yet in the plan. Attributes as in `chunk.Chunk`."""
-
-    columns: tuple[str, ...]
-    collations: tuple[str | None, ...]
-    lower: Bound | None
-    upper: Bound | None
-    last: bool
-    rows: int
-    table_rows: int
-
-    def chunk(self, number: int, table: TableId) -> Chunk:
-        """Return the part as an entry of the plan."""
-        return Chunk(
-            number, table, self.columns, self.lower, self.upper, {}, self.collations, self.last, self.rows,
-            self.table_rows,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,97 +39,101 @@ class ChunkSize:
     upper_factor: float = 1000.0
 
 
-def parts(
-    connection: MySqlConnection, table: MySqlTable, key: KeyColumns, size: ChunkSize, rows: int, lower: Bound | None
-) -> Iterator[Part]:
-    """Yield the chunks of a table above `lower` (None: all), in key order; the last one has `last` set.
+@dataclass(frozen=True, slots=True)
+class Splitter:
+    """Splits a table into chunks; they get their numbers when they are planned.
 
-    `rows` is the estimate for the table. With `lower`, `key` is that of the previous chunks. Raises SourceError.
+    Attributes:
+        rows: the estimate for the table.
     """
-    if not key.columns:
-        yield Part((), (), None, None, True, rows, rows)
-        return
-    columns = split_columns(key.columns, table)
-    if rows >= SMALL * size.rows and columns[0].type in _SPREAD and (lower is None or len(key.columns) == 1):
-        step = _even_step(connection, table, columns[0], size, rows)
-        if step is not None:
-            yield from _even(connection, table, columns[0], step, size, rows, lower)
+
+    connection: MySqlConnection
+    table: MySqlTable
+    key: KeyColumns
+    size: ChunkSize
+    rows: int
+
+    def chunks(self, lower: Bound | None = None) -> Iterator[Chunk]:
+        """Yield the chunks above `lower` (None: all), in key order; the last one has `last` set.
+
+        With `lower`, the key is that of the previous chunks. Raises SourceError.
+        """
+        if not self.key.columns:
+            yield Chunk(0, self.table.id, last=True, rows=self.rows, table_rows=self.rows)
             return
-    yield from _query_chunks(connection, table, key, size, rows, lower)
+        first = self._columns[0]
+        many = self.rows >= SMALL * self.size.rows
+        if many and first.type in _SPREAD and (lower is None or len(self.key.columns) == 1):
+            lowest, highest = self._extremes(first)
+            step = self._even_step(lowest, highest)
+            if step is not None:
+                yield from self._even(first.name, int(lower[0]) if lower else lowest - 1, highest, step, lower)
+                return
+        yield from self._by_query(lower)
 
+    @property
+    def _columns(self) -> tuple[MySqlColumn, ...]:
+        return split_columns(self.key.columns, self.table)
 
-def _even_step(
-    connection: MySqlConnection, table: MySqlTable, column: MySqlColumn, size: ChunkSize, rows: int
-) -> int | None:
-    lowest, highest = _extremes(connection, table, column)
-    if lowest is None or highest is None:
-        return None
-    factor = (highest - lowest + 1) / rows
-    if not size.lower_factor <= factor <= size.upper_factor:
-        return None
-    return max(1, int(size.rows * factor))
+    def _extremes(self, column: MySqlColumn) -> tuple[Any, Any]:
+        name = quoted(column.name)
+        ((lowest, highest),) = query(self.connection, f"SELECT MIN({name}), MAX({name}) FROM {self._from}", slow=True)
+        return lowest, highest
 
+    def _even_step(self, lowest: int | None, highest: int | None) -> int | None:
+        if lowest is None or highest is None:
+            return None
+        factor = (highest - lowest + 1) / self.rows
+        if not self.size.lower_factor <= factor <= self.size.upper_factor:
+            return None
+        return max(1, int(self.size.rows * factor))
 
-def _even(
-    connection: MySqlConnection,
-    table: MySqlTable,
-    column: MySqlColumn,
-    step: int,
-    size: ChunkSize,
-    rows: int,
-    lower: Bound | None,
-) -> Iterator[Part]:
-    lowest, highest = _extremes(connection, table, column)
-    upper = int(lower[0]) if lower is not None else (lowest or 0) - 1
-    end = upper if highest is None else highest
-    while upper + step < end:
-        upper += step
-        yield Part((column.name,), (None,), lower, (upper,), False, size.rows, rows)
-        lower = (upper,)
-    yield Part((column.name,), (None,), lower, None, True, size.rows, rows)
+    def _even(self, column: str, upper: int, end: int, step: int, lower: Bound | None) -> Iterator[Chunk]:
+        while upper + step < end:
+            upper += step
+            yield self._chunk((column,), (None,), lower, (upper,), self.size.rows)
+            lower = (upper,)
+        yield self._chunk((column,), (None,), lower, None, self.size.rows)
 
+    def _by_query(self, lower: Bound | None) -> Iterator[Chunk]:
+        """Yield chunks of exactly `size.rows` rows at the time of the query."""
+        while True:
+            upper = self._point(lower)
+            left = min(self.rows, self.size.rows) if upper is None else self.size.rows
+            yield self._chunk(self.key.columns, self.key.collations, lower, upper, left)
+            if upper is None:
+                return
+            lower = upper
 
-def _extremes(connection: MySqlConnection, table: MySqlTable, column: MySqlColumn) -> tuple[int | None, int | None]:
-    name = quoted(column.name)
-    ((lowest, highest),) = query(connection, f"SELECT MIN({name}), MAX({name}) FROM {_name(table)}", slow=True)
-    return lowest, highest
+    def _point(self, lower: Bound | None) -> Bound | None:
+        """Return the key of the `size.rows`-th row above `lower`; None when there are fewer."""
+        columns = self._columns
+        shown = ", ".join(_bound_sql(column) for column in columns)
+        where = "" if lower is None else f"WHERE {after(columns, self.key.collations, lower)} "
+        found = query(
+            self.connection,
+            f"SELECT {shown} FROM {self._from} FORCE INDEX ({quoted(self.key.index)}) {where}"
+            f"ORDER BY {names_of(columns)} LIMIT 1 OFFSET {self.size.rows - 1}",
+            slow=True,
+        )
+        if not found or found[0][0] is None:
+            return None
+        return tuple(_value(column, value) for column, value in zip(columns, found[0], strict=True))
 
+    def _chunk(
+        self,
+        columns: tuple[str, ...],
+        collations: tuple[str | None, ...],
+        lower: Bound | None,
+        upper: Bound | None,
+        rows: int,
+    ) -> Chunk:
+        last = upper is None
+        return Chunk(0, self.table.id, columns, lower, upper, {}, collations, last, rows, self.rows)
 
-def _query_chunks(
-    connection: MySqlConnection, table: MySqlTable, key: KeyColumns, size: ChunkSize, rows: int, lower: Bound | None
-) -> Iterator[Part]:
-    """Yield chunks of exactly `size.rows` rows at the time of the query."""
-    columns = split_columns(key.columns, table)
-    while True:
-        upper = _point(connection, table, key, columns, size.rows, lower)
-        left = min(rows, size.rows) if upper is None else size.rows
-        yield Part(key.columns, key.collations, lower, upper, upper is None, left, rows)
-        if upper is None:
-            return
-        lower = upper
-
-
-def _point(
-    connection: MySqlConnection,
-    table: MySqlTable,
-    key: KeyColumns,
-    columns: tuple[MySqlColumn, ...],
-    rows: int,
-    lower: Bound | None,
-) -> Bound | None:
-    """Return the key of the `rows`-th row above `lower`; None when there are fewer."""
-    shown = ", ".join(_bound_sql(column) for column in columns)
-    where = "" if lower is None else f"WHERE {after(columns, key.collations, lower)} "
-    order = names_of(columns)
-    found = query(
-        connection,
-        f"SELECT {shown} FROM {_name(table)} FORCE INDEX ({quoted(key.index)}) {where}"
-        f"ORDER BY {order} LIMIT 1 OFFSET {rows - 1}",
-        slow=True,
-    )
-    if not found or found[0][0] is None:
-        return None
-    return tuple(_value(column, value) for column, value in zip(columns, found[0], strict=True))
+    @property
+    def _from(self) -> str:
+        return quoted(self.table.id.database, self.table.id.table)
 
 
 def _bound_sql(column: MySqlColumn) -> str:
@@ -164,7 +147,3 @@ def _value(column: MySqlColumn, value: Any) -> Any:
     if column.type in INTEGERS:
         return int(value)
     return bytes(value) if column.type in BINARY else str(value)
-
-
-def _name(table: MySqlTable) -> str:
-    return quoted(table.id.database, table.id.table)

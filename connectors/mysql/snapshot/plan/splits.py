@@ -20,7 +20,7 @@ from connectors.mysql.snapshot_options import SnapshotOptions
 
 @dataclass(frozen=True, slots=True)
 class ChunkRead:
-    """Chunks that one task copies, one after the other.
+    """Chunks that one task reads, one after the other.
 
     Attributes:
         chunks: their numbers in the plan.
@@ -47,8 +47,8 @@ class ChunkRead:
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedRange:
-    """A range of the log with tables that are being copied.
+class FilteredRange:
+    """A range of the log with tables that are being snapshotted.
 
     Attributes:
         before: chunks with a number below this were decided before the batch.
@@ -75,17 +75,19 @@ class SnapshotSplits:
     def events(self, logged: Sequence[SourceEvent], start: MySqlOffset, end: MySqlOffset) -> Sequence[SourceEvent]:
         """Return the events of a batch: those of its log, and those of the snapshots that end and begin in it."""
         entries = self._plan.entries(start.chunks, end.chunks)
-        return batch_events(logged, self._plan.copies(start.chunks), entries)
+        return batch_events(logged, self._plan.snapshots(start.chunks), entries)
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
-        """Return the splits of a batch: those of the log, filtered for tables being copied, then groups of chunks."""
+        """Return the splits of a batch: those of the log, filtered for running snapshots, then groups of chunks."""
         before, upto = start.chunks, end.chunks
         entries = self._plan.entries(before, upto)
         if any(isinstance(entry, LogLost) for entry in entries):
             log = ()
-        if self._plan.copies(upto):
-            log = [replace(split, payload=CopiedRange(split.payload, before, upto)) for split in log]
-        current = {number for copy in self._plan.copies(upto).values() for number in copy.planned_since(before)}
+        if self._plan.snapshots(upto):
+            log = [replace(split, payload=FilteredRange(split.payload, before, upto)) for split in log]
+        current = {
+            number for snapshot in self._plan.snapshots(upto).values() for number in snapshot.planned_since(before)
+        }
         chunks = [entry for entry in entries if isinstance(entry, Chunk) and entry.number in current]
         reads = self._reads(chunks, end, parallelism)
         return [*log, *(Split(len(log) + index, read) for index, read in enumerate(reads))]

@@ -53,7 +53,7 @@ class TableSnapshot:
         return takewhile(lambda planned: planned >= number, reversed(self._planned))
 
     def restarted(self, table: TableId) -> Begin:
-        """Return the entry that restarts this copy under the current name."""
+        """Return the entry that restarts this snapshot under the current name."""
         return Begin(table, "restart", reason="" if self.beginning is None else self.beginning.reason)
 
     def waiting(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
@@ -78,7 +78,7 @@ class TableSnapshot:
         return self._highest
 
     def is_finished(self, before: int, marks: Mapping[int, Watermark], sequence: int) -> bool:
-        """Return True when the copy is done and the log from `sequence` on has nothing that it already holds."""
+        """Return True when the snapshot is done and the log from `sequence` on has nothing that it already holds."""
         highest = self.highest(before, marks)
         return self.is_done(before, marks) and (highest is None or highest.sequence <= sequence)
 
@@ -109,9 +109,9 @@ class TableSnapshot:
         return self._ahead.values()
 
 
-def continued(copies: Mapping[TableId, TableSnapshot], entries: Iterable[Entry]) -> dict[TableId, TableSnapshot]:
-    """Return the copies that continue through further entries, by their later names; not ended or restarted ones."""
-    found = dict(copies)
+def continued(snapshots: Mapping[TableId, TableSnapshot], entries: Iterable[Entry]) -> dict[TableId, TableSnapshot]:
+    """Return the snapshots that continue through further entries, by their later names; not ended or restarted ones."""
+    found = dict(snapshots)
     for entry in entries:
         match entry:
             case Begin(table=table) | TableEnd(table=table):
@@ -141,9 +141,9 @@ class TableSnapshots:
             case TableEnd(table=table):
                 self.tables.pop(table, None)
             case Rename(table=table, new_table=new):
-                copy = self.tables.pop(table)
-                copy.table = new
-                self.tables[new] = copy
+                snapshot = self.tables.pop(table)
+                snapshot.table = new
+                self.tables[new] = snapshot
             case LogLost():
                 pass
         self.count += 1

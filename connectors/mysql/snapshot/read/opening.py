@@ -15,9 +15,9 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.server.server_info import where_of
-from connectors.mysql.snapshot.chunk import Chunk
+from connectors.mysql.snapshot.chunk import Chunk, Watermark
 from connectors.mysql.snapshot.plan.bounds import condition
-from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
+from connectors.mysql.snapshot.read.read_settings import Access, ReadSettings
 from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream, RowPackets
 from connectors.mysql.snapshot.read.session import ChunkSessions, SessionPool
@@ -59,26 +59,26 @@ class ViewOpener:
         """Columns that identify a row."""
         return self.table.primary_key if self.settings.key is None else self.settings.key
 
-    def open(self) -> OpenedView | ChunkReport:
+    def open(self) -> OpenedView | Watermark:
         """Do everything up to the first row. Retries when the connection breaks."""
         return self.retry.call(self._open_once, f"copying chunk {self.chunk.number} of {self.table.id}")
 
-    def _open_once(self) -> OpenedView | ChunkReport:
+    def _open_once(self) -> OpenedView | Watermark:
         sessions = self.pool.acquire(self.access.session, self.settings.lock_wait_s)
         try:
             server = self.settings.server
             if not server or sessions.info.identity == server:
                 return self._first_rows(sessions)
-            report = self._not_done(sessions, None, f"the server is {sessions.info.identity}, it was {server}")
+            unread = self._unread(None)
         except TableAltered as altered:
-            report = self._not_done(sessions, altered.position, altered.reason)
-        except AnotherServer as error:
-            report = self._not_done(sessions, None, error.message)
+            unread = self._unread(altered.position)
+        except AnotherServer:
+            unread = self._unread(None)
         except BaseException:
             sessions.close()
             raise
         self.pool.release(sessions)
-        return report
+        return unread
 
     def _first_rows(self, sessions: ChunkSessions) -> OpenedView:
         """Open views until one is usable. Raises TableAltered."""
@@ -157,22 +157,11 @@ class ViewOpener:
         text = f"({text}) AND ({self.settings.where}\n)" if self.settings.where else text
         return select_from(self.table, text, versions=view.versioned)
 
-    def _not_done(self, sessions: ChunkSessions, at: LogPosition | None, reason: str) -> ChunkReport:
-        return self.report(sessions, at, done=False, reason=reason)
+    def _unread(self, altered: LogPosition | None) -> Watermark:
+        """Return the watermark of a chunk that is to be read later, at a position after `least` at the earliest.
 
-    def report(
-        self,
-        sessions: ChunkSessions,
-        at: LogPosition | None,
-        *,
-        done: bool,
-        rows: int = 0,
-        gtids: str | None = None,
-        reason: str = "",
-    ) -> ChunkReport:
-        """Create the report of a chunk, whether it was read or not."""
-        file, position = ("", 0) if at is None else (at.file, at.position)
-        sequence = 0 if at is None else self.sequence(at)
-        return ChunkReport(
-            self.chunk.number, done, rows, sequence, file, position, gtids, sessions.info.identity, reason
-        )
+        The table was found altered at that position, or (None) the server is another one.
+        """
+        at = LogPosition("", 0) if altered is None else altered
+        sequence = 0 if altered is None else self.sequence(altered)
+        return Watermark(self.chunk.number, False, max(sequence, self.settings.least), at.file, at.position, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from cdc.block import ChangeBlock
 from cdc.errors import SourceUnavailable
 from cdc.retry import RetryPolicy
 from cdc.source import Count
-from connectors.mysql.rows.metadata import copied_at
+from connectors.mysql.rows.metadata import at_position
 from connectors.mysql.server.connection import RETRY
-from connectors.mysql.snapshot.chunk import Chunk
+from connectors.mysql.snapshot.chunk import Chunk, Watermark
 from connectors.mysql.snapshot.read.opening import OpenedView, ViewOpener
-from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, Inside, ReadSettings
+from connectors.mysql.snapshot.read.read_settings import Access, Inside, ReadSettings
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
 from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, RowPackets
 from connectors.mysql.snapshot.read.session import SessionPool
@@ -32,76 +32,72 @@ from connectors.mysql.snapshot.read.window import Window
 from connectors.mysql.table import MySqlTable
 
 
-def read_chunk(
-    access: Access,
-    chunk: Chunk,
-    table: MySqlTable,
-    inside: Inside,
-    settings: ReadSettings,
-    count: Count,
-    *,
-    pool: SessionPool | None = None,
-    throttle: Throttle | None = None,
-    clock: Callable[[], float] = time.time,
-    retry: RetryPolicy = RETRY,
-) -> Generator[ChangeBlock, None, ChunkReport]:
-    """Yield the chunk's rows as +I, all with the sequence of one position; return the report (`yield from`). Executor.
+@dataclass(frozen=True, slots=True)
+class ChunkReader:
+    """Reads chunks one after the other. Executor.
 
-    Args:
-        table: its definition in the schema history when the chunk was planned.
+    Attributes:
         count: receives invalid dates that became NULL.
-        pool: sessions for several chunks read one after the other; the caller closes it.
-        throttle: shared by all of them; None for no limit.
-    A retry yields the table's rows of that time, at another position: only the report of the attempt whose rows are
-    used counts. Sessions are closed, also when the caller stops early; those of a completed chunk may be kept.
-    Raises:
-        SourceUnavailable: the connection broke after the first row, or no view could be opened; start over.
-        SourceError: the server refuses, or the table's engine has no views.
-        CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
+        pool: keeps the sessions of a read chunk for the next one; the caller closes it.
+        throttle: shared by all chunks.
     """
-    sessions = pool or SessionPool()
-    opener = ViewOpener(access, chunk, table, settings, sessions, clock, retry)
-    try:
+
+    access: Access
+    count: Count
+    pool: SessionPool
+    throttle: Throttle
+    retry: RetryPolicy = RETRY
+    clock: Callable[[], float] = time.time
+
+    def read(
+        self, chunk: Chunk, table: MySqlTable, inside: Inside, settings: ReadSettings
+    ) -> Generator[ChangeBlock, None, Watermark]:
+        """Yield the chunk's rows as +I, all with the sequence of one position; return the watermark (`yield from`).
+
+        `table` is its definition in the schema history when the chunk was planned. A retry yields the table's rows of
+        that time, at another position: only the watermark of the attempt whose rows are used counts. Sessions are
+        closed when the caller stops early.
+
+        Raises:
+            SourceUnavailable: the connection broke after the first row, or no view could be opened; start over.
+            SourceError: the server refuses, or the table's engine has no views.
+            CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
+        """
+        opener = ViewOpener(self.access, chunk, table, settings, self.pool, self.clock, self.retry)
         opened = opener.open()
-        if isinstance(opened, ChunkReport):
+        if isinstance(opened, Watermark):
             return opened
         try:
-            report = yield from _rows(opener, opened, inside, count, throttle or Throttle(None))
-            sessions.release(opened.sessions)
+            watermark = yield from self._rows(opener, opened, inside)
+            self.pool.release(opened.sessions)
         except BaseException:
             opened.sessions.close()
             raise
-        return report
-    finally:
-        if pool is None:
-            sessions.close()
+        return watermark
 
-
-def _rows(
-    opener: ViewOpener, opened: OpenedView, inside: Inside, count: Count, throttle: Throttle
-) -> Generator[ChangeBlock, None, ChunkReport]:
-    """Yield the rows of the SELECT and of the window."""
-    view, window, table = opened.view, opened.window, opener.table
-    at = opener.position(view)
-    sequence = opener.sequence(at)
-    metadata = copied_at(at)
-    where = opener.where(opened.sessions)
-    stamp = Stamp(sequence, 0, view.opened_ms)
-    reader = RowReader(table, opened.stream.columns, stamp, count, opener.settings.rules, where=where)
-    rows = 0
-    for reason, found in opened.invalid.items():
-        count(reason, found)
-    for block in reader.blocks(_packets(opened, str(table.id))):
-        keep = window.without(block.rows)
-        block = block if keep is None else block.filter(keep)
-        rows += len(block)
-        yield replace(block, metadata=metadata)
-        throttle.acquire(len(block))
-    number = reader.rows
-    for batch in _last_images(window, opener.chunk.columns, inside):
-        yield replace(_as_block(table, reader.schema, batch, sequence, number, view.opened_ms), metadata=metadata)
-        number, rows = number + batch.num_rows, rows + batch.num_rows
-    return opener.report(opened.sessions, at, done=True, rows=rows, gtids=window.gtids_after(view.gtids))
+    def _rows(self, opener: ViewOpener, opened: OpenedView, inside: Inside) -> Generator[ChangeBlock, None, Watermark]:
+        """Yield the rows of the SELECT and of the window."""
+        view, window, table, chunk = opened.view, opened.window, opener.table, opener.chunk
+        at = opener.position(view)
+        sequence, metadata = opener.sequence(at), at_position(at)
+        reader = RowReader(
+            table, opened.stream.columns, Stamp(sequence, 0, view.opened_ms), self.count, opener.settings.rules,
+            where=opener.where(opened.sessions),
+        )  # fmt: skip
+        rows = 0
+        for reason, found in opened.invalid.items():
+            self.count(reason, found)
+        for block in reader.blocks(_packets(opened, str(table.id))):
+            keep = window.without(block.rows)
+            block = block if keep is None else block.filter(keep)
+            rows += len(block)
+            yield replace(block, metadata=metadata)
+            self.throttle.acquire(len(block))
+        number = reader.rows
+        for batch in _last_images(window, chunk.columns, inside):
+            yield replace(_as_block(table, reader.schema, batch, sequence, number, view.opened_ms), metadata=metadata)
+            number, rows = number + batch.num_rows, rows + batch.num_rows
+        return Watermark(chunk.number, True, sequence, at.file, at.position, rows)
 
 
 def _packets(opened: OpenedView, table: str) -> Iterator[RowPackets]:

@@ -1,4 +1,4 @@
-"""Settings and result of reading a chunk."""
+"""Settings of reading a chunk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.chunk import Watermark
 from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.value_rules import DEFAULT_RULES, ValueRules
 
@@ -76,37 +75,3 @@ class ReadSettings:
             where=options.snapshot_filter(table) or "",
             skip_window=options.backfill_skip,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkReport:
-    """The result of reading a chunk.
-
-    Attributes:
-        number: the chunk's number.
-        done: its rows are those of the table at `file`:`position`, none is missing. False: the table was found altered
-            at that position, or the server is another one (`file` is empty then); no row was returned.
-        rows: rows returned.
-        sequence: of the position; 0 with an empty file.
-        gtids: committed at the position; None when the server has none.
-        server: whose position it is.
-        reason: why it is not done, for people.
-    """
-
-    number: int
-    done: bool
-    rows: int
-    sequence: int
-    file: str
-    position: int
-    gtids: str | None
-    server: str
-    reason: str = ""
-
-    def watermark(self, least: int) -> Watermark:
-        """Return the chunk's watermark.
-
-        An unread chunk is to be retried at a position after `least` at the earliest.
-        """
-        sequence = self.sequence if self.done else max(self.sequence, least)
-        return Watermark(self.number, self.done, sequence, self.file, self.position, self.rows)

@@ -14,7 +14,7 @@ from connectors.mysql.snapshot.filter.membership import InChunk
 from connectors.mysql.snapshot.filter.server_query import ServerQuery
 from connectors.mysql.snapshot.plan.chunk_plan import shared_plan
 from connectors.mysql.snapshot.plan.splits import ChunkRead
-from connectors.mysql.snapshot.read.read_chunk import read_chunk
+from connectors.mysql.snapshot.read.read_chunk import ChunkReader
 from connectors.mysql.snapshot.read.read_settings import Access, ReadSettings
 from connectors.mysql.snapshot.read.rising import Rising
 from connectors.mysql.snapshot.read.session import SessionPool
@@ -32,14 +32,14 @@ def read_chunks(
 ) -> Iterator[ChangeBlock]:
     """Yield the rows of a split's chunks, one after the other; reports each chunk after its last row.
 
-    A chunk whose table is no longer captured is reported as not read: the next plan ends the copy. Raises as
-    `read_chunk`.
+    A chunk whose table is no longer captured is reported as not read: the next plan ends the snapshot. Raises as
+    `ChunkReader.read`.
     """
     wanted: ChunkRead = split.payload
     tables = Schemas(store, options).history.tables(wanted.schemas)
     asking, reader = ServerQuery(streams.session), 1 + split.index
-    access = Access.of(streams, reader, wanted.server)
-    rising, pool, throttle = Rising(), SessionPool(), Throttle(wanted.rows_per_second)
+    pool, throttle, rising = SessionPool(), Throttle(wanted.rows_per_second), Rising()
+    chunks = ChunkReader(Access.of(streams, reader, wanted.server), count, pool, throttle, streams.retry)
     try:
         for number in wanted.chunks:
             chunk = shared_plan(store).chunk(number)
@@ -49,11 +49,8 @@ def read_chunks(
                 continue
             settings = ReadSettings.of(options, chunk.table, wanted)
             inside = InChunk(chunk, table, asking)
-            blocks = read_chunk(
-                access, chunk, table, inside, settings, count, pool=pool, throttle=throttle, retry=streams.retry
-            )
-            found = yield from rising.blocks(blocks, wanted.least, number)
-            report({"chunk": found.watermark(wanted.least).to_json()})
+            found = yield from rising.blocks(chunks.read(chunk, table, inside, settings), wanted.least, number)
+            report({"chunk": found.to_json()})
     finally:
         asking.close()
         pool.close()

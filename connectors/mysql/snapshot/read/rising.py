@@ -12,7 +12,7 @@ from cdc.block import ChangeBlock, Stream
 from cdc.errors import SourceUnavailable
 from cdc.process.faults import crash_point
 from cdc.schema import TableId
-from connectors.mysql.snapshot.read.read_settings import ChunkReport
+from connectors.mysql.snapshot.chunk import Watermark
 
 _ROWS = frozenset({Stream.SNAPSHOT_ROWS})
 
@@ -24,8 +24,8 @@ class Rising:
         self._last: dict[TableId, tuple[int, int]] = {}
 
     def blocks(
-        self, blocks: Generator[ChangeBlock, None, ChunkReport], least: int, number: int
-    ) -> Generator[ChangeBlock, None, ChunkReport]:
+        self, blocks: Generator[ChangeBlock, None, Watermark], least: int, number: int
+    ) -> Generator[ChangeBlock, None, Watermark]:
         """Yield a chunk's blocks. Raises SourceUnavailable when the view is from before `least`.
 
         MariaDB sends a transaction to readers of its log a moment before views show it; such a view is one transaction
@@ -37,7 +37,7 @@ class Rising:
             try:
                 block = next(blocks)
             except StopIteration as end:
-                found: ChunkReport = end.value
+                found: Watermark = end.value
                 if found.done:
                     _check_place(found.sequence, least)
                 crash_point("after-chunk", number)

@@ -18,7 +18,7 @@ from connectors.mysql.server.connection_errors import account
 from connectors.mysql.server.engines import no_view
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_info import ServerInfo, gtids_at, query, server_info, where_of
+from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
 
 LONGEST_WAIT_S: Final = 3600.0
 """Maximum wait for the next bytes of a result: a filter may skip many rows before one that is sent."""
@@ -107,10 +107,6 @@ class ChunkSessions:
     def executed_gtids(self) -> str:
         """MySQL: return transactions that are committed, and visible to every view opened from now on."""
         return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_executed")[0][0])
-
-    def gtids_at(self, position: LogPosition) -> str:
-        """MariaDB: return the GTID position at a log position."""
-        return gtids_at(self.side, position.file, position.position)
 
     def prepared(self) -> bool:
         """Return whether XA transactions are prepared.

@@ -50,7 +50,7 @@ class TableAltered(Exception):
 
     def __init__(self, reason: str, position: LogPosition) -> None:
         super().__init__(reason)
-        self.reason, self.position = reason, position
+        self.position = position
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class View:
     Attributes:
         low: everything before it is in the view; None when `gtids` is used instead.
         high: nothing after it is in the view.
-        gtids: transactions that are in the view; None when the server has no GTIDs.
+        gtids: transactions that are in the view; None for MariaDB, and on servers without GTIDs.
         opened_ms: time of opening, milliseconds since the epoch.
         versioned: the table keeps old row versions (MariaDB), which are in the log, too.
     """
@@ -103,7 +103,6 @@ def open_view(
     opened_ms = int(clock() * 1000)
     if sessions.info.mariadb:
         low = high = past_checkpoints(_snapshot_position(sessions), sessions.events_from, is_old)
-        gtids = sessions.gtids_at(high)
     else:
         high = sessions.end_of_log()
     _lock(sessions, table)

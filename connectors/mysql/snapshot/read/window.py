@@ -20,8 +20,6 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SourceUnavailable
 from cdc.source import Count
 from connectors.mysql import events
-from connectors.mysql.gtid import GtidSet
-from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
@@ -45,12 +43,10 @@ class Window:
 
     Attributes:
         key: names of the columns that identify a row; empty without a key.
-        gtids: transactions in the window, as (`uuid[:tag]`, first, last).
         images: rows seen, before and after images.
     """
 
     key: tuple[str, ...]
-    gtids: list[tuple[str, int, int]] = field(default_factory=list)
     images: int = 0
     _blocks: list[ChangeBlock] = field(default_factory=list)
     _touched: set[tuple[Any, ...]] = field(default_factory=set)
@@ -83,12 +79,6 @@ class Window:
                 pa.array(list(values), _plain(rows.column(name)).type)
                 for name, values in zip(self.key, columns, strict=True)
             ]
-
-    def gtids_after(self, gtids: str | None) -> str | None:
-        """Return the transactions committed at the window's end, given those at its start."""
-        if gtids is None or not self.gtids:
-            return gtids
-        return str(GtidSet.parse(gtids).add_all(self.gtids))
 
     def without(self, rows: pa.RecordBatch) -> Any:
         """Return bool[n]: the rows of the view to keep; None to keep all."""
@@ -149,7 +139,6 @@ def read_window(
     decoder = Decoder(known, captures=known.__contains__, count=count, rules=settings.rules)
     try:
         for buffer in buffers_until(stream, high):
-            window.gtids += gtid_runs(buffer, 0, len(buffer))
             if names_table(buffer, table):
                 raise Unusable("the table was altered")
             for block in decoder.decode(buffer):

@@ -19,7 +19,7 @@ from connectors.mysql.snapshot.chunk import Chunk, entry_from_json, entry_to_jso
 from connectors.mysql.snapshot.filter.membership import InChunk, Membership
 from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.plan.key_columns import key_columns
-from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
+from connectors.mysql.snapshot.plan.split_points import ChunkSize, Splitter
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 pytestmark = pytest.mark.mysql
@@ -117,7 +117,7 @@ def test_chunks_part_a_table_and_tasks_agree_with_the_server(any_server: MySqlSe
         key = key_columns(connection, table, None)
         assert key.columns == table.primary_key
         estimate = keys.num_rows if name in ("year", "tinyint") else 0  # of evenly spread numbers
-        cut = list(parts(connection, table, key, ChunkSize(3), estimate, None))
+        cut = list(Splitter(connection, table, key, ChunkSize(3), estimate).chunks())
         chunks = [
             Chunk(n, table.id, part.columns, part.lower, part.upper, {}, part.collations, part.last)
             for n, part in enumerate(cut)
@@ -172,8 +172,7 @@ def test_chunks_are_ranges_of_the_index(any_server: MySqlServer, name: str) -> N
     with closing(any_server.connect()) as connection:
         (table,) = read_tables(connection, TableId(database, "k").__eq__).values()
         key = key_columns(connection, table, None)
-        part = list(parts(connection, table, key, ChunkSize(200), 0, None))[3]
-        chunk = part.chunk(0, table.id)
+        chunk = list(Splitter(connection, table, key, ChunkSize(200), 0).chunks())[3]
         text = condition(chunk, table)
         with connection.cursor() as cursor:
             form = "FORMAT=TRADITIONAL" if any_server.flavor == "mysql" else ""

@@ -10,7 +10,7 @@ from cdc_services.server import MySqlServer
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.information_schema import table_reader
-from connectors.mysql.snapshot.plan.finder import Finder, TableToCut
+from connectors.mysql.snapshot.plan.finder import Finder, TableToSplit
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 
 pytestmark = pytest.mark.mysql
@@ -29,12 +29,12 @@ def test_a_table_that_was_altered_since_waits_for_the_log(any_server: MySqlServe
     finder = finder_of(any_server, database, "t")
     any_server.execute(f"ALTER TABLE t {alter}", database=database)
     finder.start()
-    parts = []
+    chunks = []
     while (found := finder.peek(30.0)) is not None:
-        parts.append(finder.pop().part)
+        chunks.append(finder.pop().chunk)
         assert found.table == TableId(database, "t")
     finder.join(120.0)
-    assert parts[-1] is None
+    assert chunks[-1] is None
 
 
 def finder_of(server: MySqlServer, database: str, *tables: str) -> Finder:
@@ -42,7 +42,7 @@ def finder_of(server: MySqlServer, database: str, *tables: str) -> Finder:
     streams = Streams(MySqlSourceOptions.model_validate(source_of(server, rf"{database}.\.*")))
     with streams.session() as session:
         read = table_reader(session)
-        tasks = [TableToCut(found) for name in tables if (found := read(TableId(database, name))) is not None]
+        tasks = [TableToSplit(found) for name in tables if (found := read(TableId(database, name))) is not None]
     assert len(tasks) == len(tables)
     return Finder(streams, tasks, ChunkSize(4, 0.05, 1000.0), 1 << 20, lambda table: None)
 
@@ -57,7 +57,7 @@ def test_a_table_without_a_tablespace_does_not_hold_up_the_others(any_server: My
     finder.start()
     found = finder.peek(60.0)
     assert found is not None
-    assert (found.table.table, found.part is None) == ("u", False)
+    assert (found.table.table, found.chunk is None) == ("u", False)
     finder.pop()
     any_server.execute("DROP TABLE t", database=database)
     found = finder.peek(60.0)

@@ -50,28 +50,29 @@ class CountedMarks(Mapping[int, Watermark]):
         return len(self.marks)
 
 
-def all_questions(copy: TableSnapshot, before: int, marks: Mapping[int, Watermark]) -> tuple[Any, ...]:
+def all_questions(snapshot: TableSnapshot, before: int, marks: Mapping[int, Watermark]) -> tuple[Any, ...]:
     """What the planning of one batch asks."""
     return (
-        copy.is_done(before, marks), copy.highest(before, marks), [c.number for c in copy.waiting(before, marks)],
-        [c.number for c in copy.unknown(before, marks)], copy.is_finished(before, marks, 0),
-        list(copy.planned_since(before)),
+        snapshot.is_done(before, marks), snapshot.highest(before, marks),
+        [c.number for c in snapshot.waiting(before, marks)],
+        [c.number for c in snapshot.unknown(before, marks)], snapshot.is_finished(before, marks, 0),
+        list(snapshot.planned_since(before)),
     )  # fmt: skip
 
 
 def test_a_batch_looks_at_the_chunks_that_are_new() -> None:
-    copies = TableSnapshots()
+    snapshots = TableSnapshots()
     for entry in planned():
-        copies.apply(entry)
-    copy, marks = copies.tables[T], CountedMarks({number: mark(number) for number in range(1, MANY + 1)})
-    all_questions(copy, MANY + 1, marks)
+        snapshots.apply(entry)
+    snapshot, marks = snapshots.tables[T], CountedMarks({number: mark(number) for number in range(1, MANY + 1)})
+    all_questions(snapshot, MANY + 1, marks)
     marks.asked = 0
     for number in range(MANY + 1, MANY + 9):
-        copies.apply(chunk(number))
-    assert all_questions(copy, MANY + 1, marks)[-1] == list(range(MANY + 8, MANY, -1))
+        snapshots.apply(chunk(number))
+    assert all_questions(snapshot, MANY + 1, marks)[-1] == list(range(MANY + 8, MANY, -1))
     marks.marks |= {number: mark(number, done=number != MANY + 3) for number in range(MANY + 1, MANY + 9)}
     waiting = [MANY + 3]
-    assert all_questions(copy, MANY + 9, marks) == (False, marks.marks[MANY + 8], waiting, [], False, [])
+    assert all_questions(snapshot, MANY + 9, marks) == (False, marks.marks[MANY + 8], waiting, [], False, [])
     assert marks.asked < 100
 
 
@@ -105,5 +106,5 @@ def test_the_plan_is_read_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(append_log, "open", counted, raising=False)
     plan = ChunkPlan(LocalStore(tmp_path))
-    assert len(plan.copies(len(planned()))[T].chunks) == MANY
+    assert len(plan.snapshots(len(planned()))[T].chunks) == MANY
     assert 0 < opened < 10

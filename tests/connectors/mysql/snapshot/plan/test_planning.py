@@ -1,4 +1,4 @@
-"""The chunk plan, what schema changes mean for tables that are being copied, and the filter of the log. No server."""
+"""The chunk plan, what schema changes mean for tables being snapshotted, and the filter of the log. No server."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ MARKS = {1: mark(1, 100), 2: mark(2, 300)}
 
 
 def copies_of(entries: list[Entry]) -> TableSnapshots:
-    copies = TableSnapshots()
+    snapshots = TableSnapshots()
     for entry in entries:
-        copies.apply(entry)
-    return copies
+        snapshots.apply(entry)
+    return snapshots
 
 
 def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_what_a_crashed_run_planned_is_cut_off_for_readers_too(tmp_path: Path) -> None:
     writer, reader = ChunkPlan(LocalStore(tmp_path)), ChunkPlan(LocalStore(tmp_path))
     writer.append(PLAN)
-    assert len(reader.copies(4)[T].chunks) == 3
+    assert len(reader.snapshots(4)[T].chunks) == 3
     writer.truncate(2)
     writer.append([chunk(2, 10, None)])
-    assert [c.upper for c in reader.copies(3)[T].chunks] == [(10,), None]
+    assert [c.upper for c in reader.snapshots(3)[T].chunks] == [(10,), None]
     assert reader.count() == 3
 
 
@@ -162,19 +162,19 @@ def test_a_table_is_done_when_the_log_is_behind_its_snapshot(tmp_path: Path) -> 
 
 def test_a_chunk_read_again_takes_the_place_of_the_first(tmp_path: Path) -> None:
     again = chunk(4, None, 10, replaces=1)
-    (copy,) = copies_of([*PLAN, again]).tables.values()
-    assert [c.number for c in copy.chunks] == [4, 2, 3]
-    assert copy.complete
+    (snapshot,) = copies_of([*PLAN, again]).tables.values()
+    assert [c.number for c in snapshot.chunks] == [4, 2, 3]
+    assert snapshot.complete
 
 
 def test_a_copy_is_done_when_every_chunk_is_and_finished_behind_the_last() -> None:
-    copy = copies_of(PLAN).tables[T]
+    snapshot = copies_of(PLAN).tables[T]
     marks = {**MARKS, 3: mark(3, 200)}
-    assert not copy.is_done(3, marks), "chunk 3 is of this batch"
-    assert copy.is_done(4, marks)
-    assert not copy.is_finished(4, marks, 299)
-    assert copy.is_finished(4, marks, 300)
-    assert not copy.is_done(4, {**marks, 3: mark(3, 200, done=False)})
+    assert not snapshot.is_done(3, marks), "chunk 3 is of this batch"
+    assert snapshot.is_done(4, marks)
+    assert not snapshot.is_finished(4, marks, 299)
+    assert snapshot.is_finished(4, marks, 300)
+    assert not snapshot.is_done(4, {**marks, 3: mark(3, 200, done=False)})
 
 
 def followed(*changes: tuple[int, SchemaChange], old: MySqlTable = TABLE, new: MySqlTable = TABLE) -> list[Entry]:
@@ -235,12 +235,12 @@ def test_a_table_that_is_copied_ends_with_its_next_change() -> None:
 
 
 def test_regions_join_neighbours_that_are_alike() -> None:
-    copy = copies_of(PLAN).tables[T]
+    snapshot = copies_of(PLAN).tables[T]
     never = (1 << 63) - 1
-    assert regions(copy, 3, MARKS, 0) == Regions(((10,), (20,)), (100, 300, never))
-    assert regions(copy, 3, MARKS, 100) == Regions(((10,), (20,)), (0, 300, never))
-    assert regions(copy, 1, MARKS, 0) == Regions((), (never,))
-    assert regions(copy, 4, {n: mark(n, 50) for n in (1, 2, 3)}, 60) == Regions((), (0,))
+    assert regions(snapshot, 3, MARKS, 0) == Regions(((10,), (20,)), (100, 300, never))
+    assert regions(snapshot, 3, MARKS, 100) == Regions(((10,), (20,)), (0, 300, never))
+    assert regions(snapshot, 1, MARKS, 0) == Regions((), (never,))
+    assert regions(snapshot, 4, {n: mark(n, 50) for n in (1, 2, 3)}, 60) == Regions((), (0,))
 
 
 def kept(*changes: tuple[str, dict[str, int]], sequence: int) -> list[tuple[str, dict[str, Any]]]:

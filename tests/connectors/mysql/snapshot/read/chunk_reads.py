@@ -15,10 +15,12 @@ from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import query
-from connectors.mysql.snapshot.chunk import Chunk
+from connectors.mysql.snapshot.chunk import Chunk, Watermark
 from connectors.mysql.snapshot.filter.membership import InChunk
-from connectors.mysql.snapshot.read.read_chunk import read_chunk
-from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
+from connectors.mysql.snapshot.read.read_chunk import ChunkReader
+from connectors.mysql.snapshot.read.read_settings import Access, ReadSettings
+from connectors.mysql.snapshot.read.session import SessionPool
+from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.table import MySqlTable
 
 Row = tuple[Any, ...]
@@ -72,14 +74,16 @@ class ChunkReads:
         chunk: Chunk | None = None,
         settings: ReadSettings | None = None,
         on_block: Callable[[ChangeBlock], None] = lambda block: None,
+        *,
+        pool: SessionPool | None = None,
         **hooks: Any,
-    ) -> tuple[list[Row], ChunkReport]:
-        """The chunk's rows, in the order they came, and the report. All sessions are closed afterwards."""
+    ) -> tuple[list[Row], Watermark]:
+        """The chunk's rows, in the order they came, and its watermark. All sessions are closed without a `pool`."""
         chunk = chunk or Chunk(5, table.id)
         access = Access(self.session, self.at, self.after)
-        generator = read_chunk(
-            access, chunk, table, InChunk(chunk, table, self.ask), settings or ReadSettings(), self._count, **hooks
-        )
+        own = pool or SessionPool()
+        reader = ChunkReader(access, self._count, own, Throttle(None), **hooks)
+        generator = reader.read(chunk, table, InChunk(chunk, table, self.ask), settings or ReadSettings())
         rows: list[Row] = []
         self.blocks = []
         try:
@@ -90,9 +94,12 @@ class ChunkReads:
                 rows += rows_of(block)
                 on_block(block)
         except StopIteration as stop:
-            report: ChunkReport = stop.value
-        assert "pool" in hooks or not any(session.open for session in self.sessions)
-        return rows, report
+            watermark: Watermark = stop.value
+        finally:
+            if pool is None:
+                own.close()
+        assert pool is not None or not any(session.open for session in self.sessions)
+        return rows, watermark
 
     def _count(self, reason: str, number: int) -> None:
         self.counts[reason] += number

@@ -21,9 +21,9 @@ from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.positions import log_end
 from connectors.mysql.server.server_check import check_select
 from connectors.mysql.server.server_info import server_info
-from connectors.mysql.snapshot.read.current_rows import CurrentRows
-from connectors.mysql.snapshot.read.quiet import LastMention
 from connectors.mysql.table import MySqlTable
+from connectors.mysql.verify.current_rows import CurrentRows
+from connectors.mysql.verify.last_mention import LastMention
 
 
 class CurrentServerTables:
@@ -51,7 +51,7 @@ class CurrentServerTables:
         """Return why only a part of the table is copied, or an empty string."""
         if self._options.snapshot_filter(table) is not None:
             return "scan.snapshot.filters leaves rows out of its copy, and not out of its log"
-        whole = self._options.startup_mode == "earliest-offset" or self._options.copied_at_first(table)
+        whole = self._options.startup_mode == "earliest-offset" or self._options.in_first_snapshot(table)
         if not whole and table not in self._copied:
             return "its rows of before the start of the pipeline were not copied (scan.startup.mode)"
         return ""

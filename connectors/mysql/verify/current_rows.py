@@ -28,7 +28,7 @@ from connectors.mysql.snapshot.plan.bounds import (
     split_columns,
 )
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
-from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
+from connectors.mysql.snapshot.plan.split_points import ChunkSize, Splitter
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
 from connectors.mysql.snapshot.read.result_plan import select_from
 from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream
@@ -81,8 +81,8 @@ class CurrentRows:
         options = self._options
         size = ChunkSize(_PART_ROWS, options.chunk_factor_low, options.chunk_factor_high)
         rows, _ = estimated_size(self.sessions.side, table.id)
-        for part in parts(self.sessions.side, table, self._split_by(table), size, rows, None):
-            yield condition(part.chunk(0, table.id), table)
+        for chunk in Splitter(self.sessions.side, table, self._split_by(table), size, rows).chunks():
+            yield condition(chunk, table)
 
     def _looked_up(self, table: MySqlTable, keys: pa.RecordBatch) -> Iterator[str]:
         collations = self._split_by(table).collations

@@ -1,0 +1,1 @@
+"""Reads the current rows of captured tables, for `cdc verify`."""
