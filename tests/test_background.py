@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from together import together
 from typer.testing import CliRunner
 
 from cdc import cli
@@ -42,8 +43,8 @@ def test_a_run_gives_way_when_asked(flags: list[str], monkeypatch: pytest.Monkey
     assert asked == [True] * len(flags)
 
 
-@pytest.mark.parametrize(
-    ("background", "asked", "cores", "tasks"),
+@together(
+    "background, asked, cores, tasks",
     [(False, None, 4, 4), (True, None, 4, 2), (True, None, 1, 1), (True, 3, 4, 3), (False, 3, 4, 3)],
 )
 def test_a_run_in_the_background_reads_with_half_the_cores(

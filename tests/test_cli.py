@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from together import together
 from typer.testing import CliRunner
 
 from cdc import __version__, api
@@ -67,7 +68,7 @@ def test_version() -> None:
     assert (done.returncode, done.stdout) == (0, f"cdc {__version__}\n")
 
 
-@pytest.mark.parametrize("command", [[], ["validate"], ["plan"], ["run"], ["schema"]])
+@together("command", [[], ["validate"], ["plan"], ["run"], ["schema"]])
 def test_help_names_the_exit_codes(command: list[str]) -> None:
     done = line(*command, "--help")
     assert done.exit_code == 0
@@ -123,7 +124,7 @@ def test_a_wrong_file_is_not_run(here: Here, command: str) -> None:
     assert "hunter2" not in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize(
+@together(
     "arguments",
     [["validate"], ["explode"], ["run", "--speed", "9", "x.yaml"], ["run", str(DEMO), "--log-format", "xml"],
      ["schema", "--connector", "orcale"], ["dev", "doris", "--sql-port", "65536"],

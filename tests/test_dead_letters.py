@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from s3_server import s3_server
+from together import together
 
 from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, folder_of, without_secret
 from cdc.errors import SinkError
@@ -118,8 +119,8 @@ def test_what_a_store_says_is_told_without_secrets(location: str, monkeypatch: p
     assert "w%2Frd" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("location", "shown"),
+@together(
+    "location, shown",
     [
         ("/var/letters", "/var/letters"),
         ("s3://key:secret@bucket/folder?region=x&secret_key=y", "s3://bucket/folder"),

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from inspect import isabstract
 from pathlib import Path
 
-import pytest
+from together import together
 
 from cdc.sink import Delivery, KeylessRows, Sink
 
@@ -16,7 +16,7 @@ GUARANTEES = Path(__file__).parent.parent / "docs" / "delivery-guarantees.md"
 ROWS = re.findall(r"^\| `(\w+)` \| `([\w-]+)` \| `([\w-]+)` \|", GUARANTEES.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("entry", entry_points(group="cdc.sinks"), ids=lambda entry: str(entry.name))
+@together("entry", entry_points(group="cdc.sinks"))
 def test_a_sink_says_what_it_promises_and_the_docs_say_the_same(entry: object) -> None:
     name, package = getattr(entry, "name", ""), getattr(entry, "module", "").rpartition(".")[0]
     module = import_module(f"{package}.sink")

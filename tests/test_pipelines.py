@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from together import together
 
 from cdc.testing.command import run_tests
 from cdc.testing.suite import SUFFIX
@@ -14,7 +14,7 @@ PIPELINES = sorted(
 )
 
 
-@pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.stem)
+@together("file", PIPELINES)
 def test_the_tests_beside_an_example_pass(file: Path) -> None:
     outcomes = list(run_tests(str(file)))
     assert [(each.where, each.name, *each.differences) for each in outcomes if each.differences] == []

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.errors import ChangeRefused, SpecError
 from cdc.planning.last_run import LastRun
@@ -58,8 +59,8 @@ class Filled(Described):
 RULES = "route:\n  - source-table: shop.\\.*\n    sink-table: ods.<>\n    replace-symbol: <>\n"
 
 
-@pytest.mark.parametrize(
-    ("existing", "said"),
+@together(
+    "existing, said",
     [
         ("upsert", "(exists, without note, with rows: those that the source does not have stay)"),
         ("replace", "(exists, without note, with rows: the snapshot replaces them)"),
@@ -150,8 +151,8 @@ class ByHand(Described):
         return [table for table in tables if self.describe(table) is None]
 
 
-@pytest.mark.parametrize(
-    ("written", "stops"),
+@together(
+    "written, stops",
     [
         ("  exclude.schema.changes: [create]\n", {
             "ods.log": "ods.log: the sink has no such table, and create.table is excluded by its filters (create it "
@@ -296,8 +297,8 @@ def test_a_plan_shows_how_a_column_is_masked() -> None:
     assert [line.split("=")[1].strip() for line in lines if "=" in line] == ["MASK(note, 4)", "id + 1"]
 
 
-@pytest.mark.parametrize(
-    ("keyless", "words"),
+@together(
+    "keyless, words",
     [(KeylessRows.EQUAL, "kept equal"), (KeylessRows.INSERTS, "only grows"), (KeylessRows.CHANGES, "every change")],
 )
 def test_a_plan_says_what_becomes_of_changes_without_a_key(keyless: KeylessRows, words: str) -> None:
@@ -306,8 +307,8 @@ def test_a_plan_says_what_becomes_of_changes_without_a_key(keyless: KeylessRows,
     assert words in line
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
+@together(
+    "rule, words",
     [
         ("{projection: 'id, UPPER(Note) AS n', mask: {note: REDACT}}", "the column Note is masked"),
         ("{projection: 'id, note AS n', primary-keys: 'id, note'}", "there is no column note .the rule makes id, n"),

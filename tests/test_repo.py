@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from together import together
 
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 2 << 20
@@ -76,7 +77,7 @@ def test_binaries_are_recorded_binlogs_only() -> None:
     assert strangers == []
 
 
-@pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
+@together("path", REQUIREMENTS)
 def test_every_requirement_is_pinned_with_hashes(path: Path) -> None:
     entries = re.split(r"\n(?=[A-Za-z0-9])", path.read_text(encoding="utf-8"))
     pins = [entry for entry in entries if re.match(r"[A-Za-z0-9]", entry)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from cdc.errors import CdcError, EngineError, SourceUnavailable, SpecError, StateError, TransformError
 from cdc.restarts import RestartPolicy, Restarts, Strategy
@@ -42,8 +43,8 @@ def test_more_failures_in_an_interval_than_are_allowed_end_it() -> None:
     assert delays(policy, (AWAY, 0), (AWAY, 50), (AWAY, 70), (AWAY, 80)) == [3, 3, 3, None]
 
 
-@pytest.mark.parametrize("strategy", ["none", "fixed-delay", "exponential-delay", "failure-rate"])
-@pytest.mark.parametrize("error", [SpecError([]), TransformError("a value")])
+@together("strategy", ["none", "fixed-delay", "exponential-delay", "failure-rate"])
+@together("error", [SpecError([]), TransformError("a value")])
 def test_what_the_next_run_would_meet_again_is_not_restarted(strategy: Strategy, error: CdcError) -> None:
     restarts = Restarts(RestartPolicy(strategy))
     assert restarts.plan(error, batch=3, committed=True, now_s=0) is None

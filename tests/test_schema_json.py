@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from together import together
 
 from cdc.schema import (
     AddColumn,
@@ -65,8 +66,8 @@ def test_what_is_usual_is_left_out() -> None:
     assert change_to_json(change) == {"change": "add.column", "table": "shop.t", "column": {"name": "a", "type": "INT"}}
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
+@together(
+    "value, reason",
     [
         ([], "a schema change is an object"),
         ({"change": "frob"}, "unknown schema change 'frob'; known: create.table"),

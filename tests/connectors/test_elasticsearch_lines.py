@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from http_server import QuietHandler, serving
+from together import together
 
 from cdc.block import arrow_schema
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
@@ -68,7 +69,7 @@ def test_a_null_is_null_beside_values_of_other_rows() -> None:
     assert [document for _, document in written(ROW, empty)] == [DOCUMENT, empty]
 
 
-@pytest.mark.parametrize("text", ['"', "\\", "\n\r\t", "\x00\x01\x1f", "größe \U0001f600", "", '"quoted" \\ and é\x07'])
+@together("text", ['"', "\\", "\n\r\t", "\x00\x01\x1f", "größe \U0001f600", "", '"quoted" \\ and é\x07'])
 def test_every_text_comes_back(text: str) -> None:
     documents = [document for _, document in written({**ROW, "s": text}, {**ROW, "id": 2, "s": "plain"})]
     assert [document["s"] for document in documents] == [text, "plain"]
@@ -97,7 +98,7 @@ def test_a_document_that_an_ingest_pipeline_drops_is_an_error() -> None:
         Sender(cast(Any, client), 1, lambda: None, collect_refused=True).send([b'{"index":{}}\n{}\n'], 1)
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
+@together("status", [429, 502, 503, 504])
 def test_a_proxy_whose_server_is_away_is_passed_by_for_another_host_or_waited_for(status: int) -> None:
     """What a proxy says is not JSON."""
 
@@ -115,8 +116,8 @@ def test_a_proxy_whose_server_is_away_is_passed_by_for_another_host_or_waited_fo
             SearchClient((away,), Login()).request("GET", "/", wait=False)
 
 
-@pytest.mark.parametrize(
-    ("status", "text", "error"),
+@together(
+    "status, text, error",
     [
         (200, b"", SinkUnavailable),  # no bulk request is in
         (500, b"<html>", SinkUnavailable),
@@ -138,8 +139,8 @@ def test_answers_without_json(status: int, text: bytes, error: type[Exception]) 
     assert ("access denied" in str(raised.value)) == (status == 401)
 
 
-@pytest.mark.parametrize(
-    ("text", "suffix"),
+@together(
+    "text, suffix",
     [("Rom", "rom"), ("a/b:c\n", "a_b_c_"), ("..", ".."), ("\u1e9e", "\xdf"), ("x" * 64, "x" * 64), ("", "")],
 )
 def test_the_index_of_a_text_has_a_name(text: str, suffix: str) -> None:
@@ -147,9 +148,7 @@ def test_the_index_of_a_text_has_a_name(text: str, suffix: str) -> None:
     assert len(shard_suffix("\xe9" * 33)) == 32
 
 
-@pytest.mark.parametrize(
-    ("given", "column"), [("shop.t:s", "s"), ("t:n", "n"), ("t:n; shop.t:s", "s"), ("shop.u:s;u:s", "")]
-)
+@together("given, column", [("shop.t:s", "s"), ("t:n", "n"), ("t:n; shop.t:s", "s"), ("shop.u:s;u:s", "")])
 def test_a_sharding_column_is_named_with_its_table(given: str, column: str) -> None:
     options = ElasticsearchSinkOptions.model_validate(
         {"type": "elasticsearch", "hosts": "http://h", "sharding.suffix.key": given}
@@ -171,7 +170,7 @@ def planned(change: AlterColumnType) -> int:
     return len(IndexPlanner(IndexNames(), rules, "p", {"shop.t": index}, {}, {}).plan(change))
 
 
-@pytest.mark.parametrize(("old", "new", "stays"), [
+@together("old, new, stays", [
     ("INT", "BIGINT", True), ("VARCHAR(9)", "STRING", True), ("DECIMAL(5, 2)", "DECIMAL(9, 2)", True),
     ("DECIMAL(5, 2)", "VARCHAR(9)", True), ("TIMESTAMP(3)", "TIMESTAMP(6)", True),
     ("DECIMAL(5)", "DECIMAL(9, 2)", False), ("DATE", "TIMESTAMP(3)", False),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from together import together
 
 from cdc.errors import EngineError
 from cdc.evolution.apply import apply_change, apply_changes
@@ -36,8 +37,8 @@ X = Column("x", DataType.parse("DATE"))
 AB = TableSchema((A, B), ("a",), "both")
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
+@together(
+    "change, expected",
     [
         (CreateTable(T, TableSchema((X,))), TableSchema((X,))),
         (DropTable(T), None),
@@ -53,14 +54,13 @@ AB = TableSchema((A, B), ("a",), "both")
         (RenameColumn(T, "a", "a"), AB),
         (DropColumn(T, "a"), TableSchema((B,), (), "both")),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_a_schema_after_a_change(change: SchemaChange, expected: TableSchema | None) -> None:
     assert apply_change(AB, change) == expected
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
+@together(
+    "change, reason",
     [
         (AddColumn(T, A), "column a cannot be added"),
         (AddColumn(T, X, Position(after="y")), "no column y"),

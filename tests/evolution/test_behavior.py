@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from together import together
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change
@@ -44,21 +45,21 @@ def done(policy: Policy | str, change: SchemaChange, sink: TableSchema = MEMBERS
     return behave(policy, change, sink, apply_change(MEMBERS, change)).changes
 
 
-@pytest.mark.parametrize("behavior", ["evolve", "try_evolve"])
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
+@together("behavior", ["evolve", "try_evolve"])
+@together("change", CHANGES)
 def test_evolve_carries_every_change_out_as_it_is(behavior: str, change: SchemaChange) -> None:
     assert done(behavior, change) == (change,)
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
+@together("change", CHANGES)
 def test_ignore_carries_nothing_out_and_says_so(change: SchemaChange) -> None:
     outcome = behave(Policy(Behavior.IGNORE), change, MEMBERS, apply_change(MEMBERS, change))
     assert outcome.changes == ()
     assert "is ignored" in outcome.held
 
 
-@pytest.mark.parametrize("policy", [Policy(Behavior.IGNORE), Policy(Behavior.EVOLVE, exclude=("column",))])
-@pytest.mark.parametrize("change", [RENAME, DROP, ALTER])
+@together("policy", [Policy(Behavior.IGNORE), Policy(Behavior.EVOLVE, exclude=("column",))])
+@together("change", [RENAME, DROP, ALTER])
 def test_a_column_that_is_left_without_values_takes_null(policy: Policy, change: SchemaChange) -> None:
     filled = Column("age", INT, nullable=False)
     sink = replace(MEMBERS, columns=(ID, NAME, filled))
@@ -67,7 +68,7 @@ def test_a_column_that_is_left_without_values_takes_null(policy: Policy, change:
     assert done(policy, change, keyed) == ()
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
+@together("change", CHANGES)
 def test_exception_stops_at_any_change(change: SchemaChange) -> None:
     with pytest.raises(ChangeRefused, match=r"schema\.change\.behavior is exception"):
         done("exception", change)
@@ -128,8 +129,8 @@ def test_a_change_of_the_key_cannot_be_ignored() -> None:
         done(Policy(Behavior.EVOLVE, exclude=("alter",)), change)
 
 
-@pytest.mark.parametrize(
-    ("include", "exclude", "allowed"),
+@together(
+    "include, exclude, allowed",
     [
         (None, None, "create add alter rename drop truncate drop_table comment rename_table"),
         (None, ("drop",), "create add alter rename truncate comment rename_table"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from together import together
 
 from cdc import events as on
 from cdc.block import ChangeBlock, Stream
@@ -165,7 +166,7 @@ def merging(*more: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("behavior", ["evolve", "lenient", "ignore", "exception", "try_evolve"])
+@together("behavior", ["evolve", "lenient", "ignore", "exception", "try_evolve"])
 def test_several_tables_become_one_that_holds_the_rows_of_all(behavior: str) -> None:
     sink = ListSink()
     run(merging(), sink, routing(behavior, MERGE))
@@ -288,8 +289,8 @@ def copying(table: TableId, schema: TableSchema, *, key: str = "id") -> list[Any
     return [CreateTable(table, schema), first, on.SnapshotBegun(table), logged, copied, on.SnapshotDone(table)]
 
 
-@pytest.mark.parametrize(
-    ("behavior", "exclude", "left"),
+@together(
+    "behavior, exclude, left",
     [("lenient", None, [1, 2, 3, 4]), ("ignore", None, [1, 2, 3, 4]), ("evolve", ("truncate",), [1, 2, 3, 4]),
      ("evolve", None, [1, 3]), ("lenient", (), [1, 3])],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
+from together import together
 
 from cdc import events as on
 from cdc.block import ChangeBlock, Stream
@@ -95,7 +96,7 @@ def test_the_snapshot_takes_their_place(schema: TableSchema) -> None:
     assert found.reasons["rows.replaced shop.orders"] == 1
 
 
-@pytest.mark.parametrize("existing", list(ExistingRows))
+@together("existing", list(ExistingRows))
 def test_an_empty_table_is_as_a_new_one(existing: ExistingRows) -> None:
     sink = AskedSink()
     run_in_memory(ListSource([CreateTable(ORDERS, KEYLESS)]), sink)
@@ -103,8 +104,8 @@ def test_an_empty_table_is_as_a_new_one(existing: ExistingRows) -> None:
     assert names(sink) == ["1 new", "3 new"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "existing", "found", "count"),
+@together(
+    "schema, existing, found, count",
     [
         (KEYED, ExistingRows.UPSERT, ["1 old", "2 stale", "3 new"], "rows.kept"),
         (KEYLESS, ExistingRows.APPEND, ["1 old", "2 stale", "3 new"], "rows.kept"),

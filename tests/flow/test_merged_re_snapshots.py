@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from live_source import LOG, ROWS, SNAPSHOT_LOG, LiveSource
 from test_moved_routes import ID, NOTE, SMALL, WIDE, A, B, Pipeline, rows, to
+from together import together
 
 from cdc import events as on
 from cdc.errors import ChangeRefused
@@ -213,8 +214,8 @@ def test_a_table_that_is_dropped_and_created_leaves_nothing_of_the_time_before(
     assert pipeline.ids(ALL) == [5, 6, 11, 12, 13, 14]
 
 
-@pytest.mark.parametrize(
-    ("behavior", "merged", "left"),
+@together(
+    "behavior, merged, left",
     [(Behavior.EVOLVE, True, {A}), (Behavior.EVOLVE, False, set()), (Behavior.LENIENT, True, set())],
 )
 def test_dropped_tables_are_remembered_only_where_their_rows_would_be_in_the_way(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from live_source import LOG, ROWS, LiveSource
+from together import together
 
 from cdc import events as on
 from cdc.errors import ChangeRefused
@@ -202,8 +203,8 @@ def test_one_request_is_enough_for_all_changes_that_are_refused_until_the_copy_i
     assert (values(sink), sink.tables) == ({5: 5}, {A})
 
 
-@pytest.mark.parametrize(
-    ("behavior", "gone"),
+@together(
+    "behavior, gone",
     [
         ("evolve", on.CaptureEnded(A, "renamed")),
         ("lenient", on.CaptureEnded(A, "renamed")),
@@ -254,8 +255,8 @@ def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason()
     assert values(sink, B) == {1: "1", 3: "x"}
 
 
-@pytest.mark.parametrize(
-    ("why", "behavior", "change"),
+@together(
+    "why, behavior, change",
     [
         ("final", "evolve", {"curable": False}),
         ("not copied", "evolve", {"allowed": False}),
@@ -301,8 +302,8 @@ def test_a_swap_of_names_is_not_undone_when_a_table_is_left_out_after_a_refusal(
     assert spare not in sink.tables
 
 
-@pytest.mark.parametrize(
-    ("then", "left"),
+@together(
+    "then, left",
     [
         ([DropTable(A)], {}),
         (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from live_source import LiveSource
 from test_refused import AFTER, BEFORE, ID, INT, KEY, KEYED, REFUSED, TEXT, A, B, FirmKeys, Stubborn, how
+from together import together
 
 from cdc import events as on
 from cdc.errors import ChangeRefused
@@ -44,11 +45,11 @@ def after(script: list[Any], sink: ListSink, table: TableId, schema: TableSchema
     return {each: sink.rows(each) for each in sorted(sink.tables)}
 
 
-@pytest.mark.parametrize(
-    ("change", "columns"),
+@together(
+    "change, columns",
     [(RenameColumn(A, "v", "w"), (ID, Column("w", TEXT))), (DropColumn(A, "v"), (ID,))],
 )
-@pytest.mark.parametrize("begun", [[], [on.SnapshotBegun(A)]])
+@together("begun", [[], [on.SnapshotBegun(A)]])
 def test_a_column_that_is_renamed_or_dropped_by_a_change_held_back_behind_it(
     change: Any, columns: Any, begun: list[Any]
 ) -> None:
@@ -57,8 +58,8 @@ def test_a_column_that_is_renamed_or_dropped_by_a_change_held_back_behind_it(
     assert after(script, Stubborn(), A, schema, "evolve") == {A: [{"id": 1, **dict.fromkeys(schema.names[1:])}]}
 
 
-@pytest.mark.parametrize("behavior", ["evolve", "try_evolve"])
-@pytest.mark.parametrize(
+@together("behavior", ["evolve", "try_evolve"])
+@together(
     "script",
     [
         [CreateTable(A, BEFORE), *WITH_KEY],

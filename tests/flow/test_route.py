@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from cdc.errors import SpecError
 from cdc.route import RouteTable, Target, collisions, missing_groups, route
@@ -36,8 +37,8 @@ def test_a_symbol_is_text_and_no_regular_expression() -> None:
     assert sinks(ITEMS, rule(r"shop.\.*", "ods.$", "$")) == ["ods.items"]
 
 
-@pytest.mark.parametrize(
-    ("source", "sink", "expected"),
+@together(
+    "source, sink, expected",
     [
         (r"db_(\.*).(\.*)_tbl", "sink_$1.t_$2", "sink_7.t_orders"),
         (r"db_(\d+).\.*", "ods.all_$1$1", "ods.all_77"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from together import together
 
 from cdc.options import SourceOptions
 from cdc.planning.edited_options import edited_options, of_source
@@ -26,7 +26,7 @@ def of(given: dict[str, Any]) -> SourceOptions:
     return made
 
 
-@pytest.mark.parametrize(("given", "edit", "told"), [
+@together("given, edit, told", [
     (MYSQL, {"treat-tinyint1-as-boolean.enabled": True},
      "treat-tinyint1-as-boolean.enabled is true now, the runs before had false: rows that are there"),
     (MYSQL, {"scan.startup.mode": "latest-offset"},

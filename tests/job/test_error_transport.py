@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 
 import pytest
+from together import together
 
 from cdc.errors import CdcError, CorruptLog, EngineError, SourceUnavailable, WorkerLost
 from cdc.job.error_transport import CrossingError, briefly, crossing, recover
@@ -24,7 +25,7 @@ cdc.job.error_transport.CrossingError: {}
 SQLSTATE: XXKST"""
 
 
-@pytest.mark.parametrize("error", [ERROR, SourceUnavailable("gone"), EngineError("", where="", hint="")])
+@together("error", [ERROR, SourceUnavailable("gone"), EngineError("", where="", hint="")])
 def test_an_error_is_found_in_sparks_text(error: CdcError) -> None:
     found = recover(RuntimeError(SPARK_TEXT.replace("{}", str(CrossingError(error)))))
     assert type(found) is type(error)
@@ -65,9 +66,7 @@ failure: Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.7 executor 1): {}
 \tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1110)"""
 
 
-@pytest.mark.parametrize(
-    "reason", ["No space left on device", "/t/blockmgr-1/x (No space left on device)", "Disk quota exceeded"]
-)
+@together("reason", ["No space left on device", "/t/blockmgr-1/x (No space left on device)", "Disk quota exceeded"])
 def test_a_full_disk_is_the_reason_that_is_shown_whatever_java_says_around_it(reason: str) -> None:
     found = recover(RuntimeError(f"[STREAM_FAILED] Query terminated: java.io.IOException: {reason} SQLSTATE: XXKST"))
     assert found.message == f"Spark stopped: {reason}"
@@ -101,7 +100,7 @@ def test_methods_pass_errors_on_and_keep_their_names() -> None:
     assert recover(RuntimeError(str(crossed.value))).where == ERROR.where
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     [
         "Job aborted due to stage failure: SparkException: Python worker exited unexpectedly (crashed)",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.job.executors import _find_unreached, _port, scattered_dead_letters
@@ -42,7 +43,7 @@ def test_a_server_that_an_executor_does_not_reach_is_named_with_the_machine(tmp_
         _find_unreached(ServedStore(replace(server.door, timeout_s=0.0)), ())
 
 
-@pytest.mark.parametrize("text", ["x", "-1", "70000"])
+@together("text", ["x", "-1", "70000"])
 def test_a_port_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(StateError, match="which is not a port"):
         _port({"CDC_STATE_PORT": text})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from together import together
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from cdc.job.first_checks import finish_earlier_runs
@@ -12,8 +13,8 @@ from cdc.job.report import Reporter
 from cdc.job.watch import Signals
 
 
-@pytest.mark.parametrize(
-    ("stopping", "error", "ends"),
+@together(
+    "stopping, error, ends",
     [(True, SinkUnavailable("no front end"), True), (True, CommitUnknown("no answer"), True),
      (True, SinkError("refused"), False), (False, SinkUnavailable("no front end"), False)],
 )  # fmt: skip

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from together import together
 
 from cdc.pattern import PatternError, TablePattern, split_patterns
 from cdc.schema import TableId
 
 
-@pytest.mark.parametrize(
-    ("pattern", "table", "expected"),
+@together(
+    "pattern, table, expected",
     [
         ("shop.orders", "shop.orders", True),
         ("shop.orders", "SHOP.Orders", True),
@@ -49,9 +50,7 @@ def test_excluded_tables_are_left_out() -> None:
 EMPTY_PARTS = (".a.b", "a.b.")
 
 
-@pytest.mark.parametrize(
-    "pattern", [*EMPTY_PARTS, "", " , ", "a.b.c.d", "a.*", "a.(", "a.[", r"a.\p{L}", "a.[a-z&&[b]]", "a.b\\"]
-)
+@together("pattern", [*EMPTY_PARTS, "", " , ", "a.b.c.d", "a.*", "a.(", "a.[", r"a.\p{L}", "a.[a-z&&[b]]", "a.b\\"])
 def test_a_pattern_that_cannot_be_read_is_refused_with_the_next_step(pattern: str) -> None:
     with pytest.raises(PatternError) as caught:
         TablePattern(pattern)
@@ -64,8 +63,8 @@ def test_the_error_explains_the_dot_rule() -> None:
     assert r"regex 'any character' is written \." in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
+@together(
+    "written, meant",
     [(r"app_db\..*", r"app_db.\.*"), (r"db_[0-9]+\..*", r"db_[0-9]+.\.*"), ("shop.*", r"shop.\.*")],
 )
 def test_a_pattern_of_the_usual_regular_expressions_is_turned_into_one_of_ours(written: str, meant: str) -> None:
@@ -95,7 +94,7 @@ def test_an_escaped_comma_does_not_separate() -> None:
     assert split_patterns(r" a.b , c\,d ,, ") == ["a.b", r"c\,d"]
 
 
-@pytest.mark.parametrize("name", ["Orders", "(O|o)rders+", "o(r|R)+ders"])
+@together("name", ["Orders", "(O|o)rders+", "o(r|R)+ders"])
 def test_both_halves_ignore_case_or_neither_does(name: str) -> None:
     upper, lower = TableId("shop", "Orders"), TableId("shop", "orders")
     assert [TablePattern(f"shop.{name}").matches(table) for table in (upper, lower)] == [True, True]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from together import together
 
 from cdc.serve.attention import Streak, Waiting, reason, streak
 from cdc.serve.control import Outcome, RunView
@@ -19,8 +19,8 @@ def failed(at: float, batches: int = 0, length: float = 1.0) -> RunView:
 UNDER_WAY = run(1_000.0, None, None)
 
 
-@pytest.mark.parametrize(
-    ("runs", "expected"),
+@together(
+    "runs, expected",
     [
         ([], Streak()),
         ([failed(9), failed(5)], Streak(2, 5)),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from together import together
 
 import cdc
 from cdc.options import OptionError
@@ -24,8 +25,8 @@ def times(text: str, begin: str, number: int, zone: str = "UTC") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@together(
+    "text, expected",
     [
         ("30 2 * * *", ["Thu 01-01 02:30", "Fri 01-02 02:30"]),
         ("@daily", ["Fri 01-02 00:00", "Sat 01-03 00:00"]),
@@ -49,8 +50,8 @@ def test_an_hour_that_a_zone_leaves_out_or_has_twice() -> None:
     assert times("0 0 * * *", "2026-01-01T00:00", 1, "Asia/Tokyo") == ["Fri 01-02 00:00"]
 
 
-@pytest.mark.parametrize(
-    ("text", "zone", "begin", "hours"),
+@together(
+    "text, zone, begin, hours",
     [
         ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00+00:00", [12.5, 37.5, 61.5]),
         ("0 * * * *", "Europe/Berlin", "2026-10-24T22:30+00:00", [0.5, 1.5, 2.5, 3.5, 4.5]),
@@ -78,7 +79,7 @@ def test_from_every_moment_around_a_change_of_clocks_the_next_time_is_later() ->
     assert len(set(later)) == 2, "once on that day, and on the day after it"
 
 
-@pytest.mark.parametrize("text", ["", "daily", "* * * *", "61 * * * *", "0 0 * * 8", "every", "every x", "every 10 ms"])
+@together("text", ["", "daily", "* * * *", "61 * * * *", "0 0 * * 8", "every", "every x", "every 10 ms"])
 def test_what_is_no_schedule(text: str) -> None:
     with pytest.raises(OptionError):
         check_schedule(text)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from together import together
 
 from cdc import registry
 from cdc.errors import SpecError
@@ -129,7 +130,7 @@ def test_a_missing_file_is_a_problem_like_any_other(tmp_path: Path) -> None:
         check_file(str(tmp_path / "none.yaml"))
 
 
-@pytest.mark.parametrize("password", ["secret-word", "${PW}", "'${PW}'"])
+@together("password", ["secret-word", "${PW}", "'${PW}'"])
 def test_a_secret_never_shows(password: str) -> None:
     text = SOURCE.replace("secret-word", password) + SINK + PIPELINE
     spec = checked(text, PW="secret-word").spec
@@ -165,8 +166,8 @@ def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> Non
     assert lines[1].startswith("p.yaml:9:3: warning: source.connection.pool.size: ")
 
 
-@pytest.mark.parametrize(
-    ("key", "instead"),
+@together(
+    "key, instead",
     [
         ("skipped.operations", "use a rule with a filter"),
         ("column.mask.hash.SHA-256.with.salt.x", "use the `mask` of a rule"),
@@ -199,8 +200,8 @@ def test_behavior_filters_and_routes_of_a_file_are_what_the_engine_goes_by() -> 
     assert compile_spec(checked(text + rest).spec).coercion.lost == "null"
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"), [("UTC+8", "GMT+08:00"), ("GMT-3", "GMT-03:00"), ("UT+12", "GMT+12:00"), ("'+8'", "+08:00")]
+@together(
+    "written, meant", [("UTC+8", "GMT+08:00"), ("GMT-3", "GMT-03:00"), ("UT+12", "GMT+12:00"), ("'+8'", "+08:00")]
 )
 def test_a_zone_may_be_written_as_java_reads_it(written: str, meant: str) -> None:
     pipeline = checked(f"{SOURCE}{SINK}pipeline:\n  local-time-zone: {written}\n").spec.pipeline

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from options_page import documents
+from together import together
 
 from cdc.spec import schemas
 from cdc.spec.check import check_file
@@ -26,7 +27,7 @@ def test_generated_files_are_fresh_and_schemas_valid() -> None:
         Draft202012Validator.check_schema(json.loads(generated[path]))
 
 
-@pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.stem)
+@together("file", PIPELINES)
 def test_an_example_pipeline_is_valid_and_warns_of_nothing(file: Path) -> None:
     assert check_file(str(file), env={"MYSQL_PASSWORD": "x", "SINK_PASSWORD": "x", "HASH_KEY": "x" * 16}).warnings == ()
 
@@ -41,8 +42,8 @@ def test_the_bundled_schema_gives_the_same_answers() -> None:
     assert from_files
 
 
-@pytest.mark.parametrize(
-    ("sink", "wrong"),
+@together(
+    "sink, wrong",
     [
         ("name: a, type: duckdb, path: x, existing-rows: replace, route: [{source-table: a.b, sink-table: c.d}]", ""),
         ("name: a, type: doris, fenodes: h:1, username: u, sink.properties.timeout: 5", ""),

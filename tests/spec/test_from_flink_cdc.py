@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc import registry
 from cdc.errors import SpecError
@@ -76,9 +77,9 @@ transform: [{source-table: hello.world, primary-keys: 'KEYS', partition-keys: x}
 """
 
 
-@pytest.mark.parametrize("kind", ["doris, fenodes: fe", "starrocks, jdbc-url: 'jdbc:mysql://fe:1', load-url: fe"])
-@pytest.mark.parametrize(
-    ("pipeline", "sink", "zone"),
+@together("kind", ["doris, fenodes: fe", "starrocks, jdbc-url: 'jdbc:mysql://fe:1', load-url: fe"])
+@together(
+    "pipeline, sink, zone",
     [
         ("", "", "UTC"),
         ("local-time-zone: Asia/Shanghai", "", "Asia/Shanghai"),
@@ -102,8 +103,8 @@ def test_partition_keys_of_an_elasticsearch_sink_name_what_shards_its_indexes() 
     assert "`sharding.suffix.key: table:column` makes an index for each value" in str(warning)
 
 
-@pytest.mark.parametrize(
-    ("table", "keys", "said"),
+@together(
+    "table, keys, said",
     [
         ("hello.<.>world<.>", "a, b", ""),
         ("hello.<.>", "a, b,", ""),
@@ -146,9 +147,7 @@ def test_filters_are_a_text_as_its_option_has_them() -> None:
         check("p.yaml", FILTERS.replace("FILTERS", "'shop.x:a > 1;shop.y'").encode(), env={})
 
 
-@pytest.mark.parametrize(
-    "entry", ["5", "{table: a.b}", "{table: [a.b], filter: x}", "{table: a.b, filter: x, more: 1}"]
-)
+@together("entry", ["5", "{table: a.b}", "{table: [a.b], filter: x}", "{table: a.b, filter: x, more: 1}"])
 def test_a_wrong_entry_of_the_filters_is_told_with_what_to_write(entry: str) -> None:
     with pytest.raises(SpecError) as caught:
         check("p.yaml", FILTERS.replace("FILTERS", f"[{{table: a.b, filter: x}}, {entry}]").encode(), env={})

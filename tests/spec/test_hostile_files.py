@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import PatternTimeout, SpecError
 from cdc.pattern import PatternError, TablePattern
@@ -84,7 +85,7 @@ def test_a_secret_file_may_be_a_link_and_as_large_as_said(tmp_path: Path) -> Non
 DIGITS = "9" * 400
 
 
-@pytest.mark.parametrize(
+@together(
     "line",
     [
         f"port: {DIGITS}", f"port: 1e{DIGITS}", f"scan.incremental.snapshot.chunk.size: {DIGITS}",
@@ -101,7 +102,7 @@ def test_a_number_or_word_that_cannot_be_meant(line: str) -> None:
     assert len(message) < 400
 
 
-@pytest.mark.parametrize(
+@together(
     "host",
     [
         "http://db", "mysql://u@db", "db:3306", "u@db", "db/shop", "'a b'", "a..b", ".", "-db", '"a\\0b"', '"a\\tb"',
@@ -112,15 +113,13 @@ def test_a_host_name_that_cannot_be_one(host: str) -> None:
     assert "source.hostname: must be a host name or an address" in said(changed("hostname", host))
 
 
-@pytest.mark.parametrize(
-    "host", ["db", "db_1.example", "10.0.0.7", "'::1'", "'[::1]'", "db.example.", "xn--bcher-kva", "bücher"]
-)
+@together("host", ["db", "db_1.example", "10.0.0.7", "'::1'", "'[::1]'", "db.example.", "xn--bcher-kva", "bücher"])
 def test_host_names_that_can(host: str) -> None:
     assert check("p.yaml", changed("hostname", host).encode(), env={}).spec.source.hostname.strip("[]")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@together(
+    "key, value",
     [
         ("username", '"a\\0b"'), ("username", '"a\\tb"'), ("password", '"a\\0b"'), ("tables", '"shop.a\\0b"'),
         ("tables", '"shop.\\ta"'), ("username", '"a\\nb"'),
@@ -148,13 +147,13 @@ def test_a_variable_between_braces_is_to_be_quoted() -> None:
 SPECIFIC = "scan.startup.specific-offset"
 
 
-@pytest.mark.parametrize("gtids", ["nonsense", "3e11fa47-71ca-11e1-9e33-c80aa9429562:5-1", "0-1", "0-1-x"])
+@together("gtids", ["nonsense", "3e11fa47-71ca-11e1-9e33-c80aa9429562:5-1", "0-1", "0-1-x"])
 def test_a_gtid_set_that_is_none(gtids: str) -> None:
     lines = ("scan.startup.mode: specific-offset", f"{SPECIFIC}.gtid-set: {gtids}")
     assert "gtid-set: is neither a GTID set" in said(with_source(*lines))
 
 
-@pytest.mark.parametrize(
+@together(
     "lines",
     [
         (f"{SPECIFIC}.file: binlog.000001", f"{SPECIFIC}.pos: 4"),
@@ -223,8 +222,8 @@ def test_ten_thousand_unknown_keys_are_all_told() -> None:
     assert said(unknown_keys(10_000)).count("unknown key") == 10_000
 
 
-@pytest.mark.parametrize(
-    ("pattern", "meant"),
+@together(
+    "pattern, meant",
     [
         ("shop.order_.*", r"shop.order_\.*"), ("shop.*", r"shop.\.*"), ("*", r"\.*.\.*"), ("*.*", r"\.*.\.*"),
         (".*", r"\.*.\.*"), (".*.*", r"\.*.\.*"), ("*.orders", r"\.*.orders"), ("shop.order_.+", r"shop.order_\.+"),
@@ -254,10 +253,8 @@ def test_a_pattern_that_goes_back_and_forth_without_end_is_stopped() -> None:
     assert done.is_set()
 
 
-@pytest.mark.parametrize("name", ["a" * 64, "ab" * 32, "orders_2024"])
-@pytest.mark.parametrize(
-    "text", [r"(a|b)+", r"(orders|items)_[0-9]{4}", r"(?:a?){4}b*", r"(a\.*|b)*", r"([^_]+)_(\d+)"]
-)
+@together("name", ["a" * 64, "ab" * 32, "orders_2024"])
+@together("text", [r"(a|b)+", r"(orders|items)_[0-9]{4}", r"(?:a?){4}b*", r"(a\.*|b)*", r"([^_]+)_(\d+)"])
 def test_patterns_mean_the_same_however_they_are_compared(text: str, name: str) -> None:
     expected = re.fullmatch(text.replace(r"\.", "."), name, re.IGNORECASE) is not None
     assert TablePattern(f"shop.{text}").matches(TableId("shop", name)) is expected

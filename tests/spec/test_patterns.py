@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from cdc.errors import SpecError
 from cdc.planning.table_checks import check_patterns
@@ -37,8 +38,8 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("pattern", ["crm.t{1,2}", "crm.(a", "crm.*", "a.b.c.d"])
+@together("place", PLACES)
+@together("pattern", ["crm.t{1,2}", "crm.(a", "crm.*", "a.b.c.d"])
 def test_a_pattern_is_refused_wherever_it_stands(place: str, pattern: str) -> None:
     given = {key: text.replace("PATTERN", pattern) for key, text in PLACES[place].items()}
     with pytest.raises(SpecError) as caught:
@@ -49,7 +50,7 @@ def test_a_pattern_is_refused_wherever_it_stands(place: str, pattern: str) -> No
     assert problem.hint
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if "kafka" not in str(PLACES[place])])
+@together("place", [place for place in PLACES if "kafka" not in str(PLACES[place])])
 def test_a_pattern_without_a_database_is_refused_wherever_ids_have_one(place: str) -> None:
     given = {key: text.replace("PATTERN", "orders") for key, text in PLACES[place].items()}
     with pytest.raises(SpecError, match="`orders` is a pattern of one part, which matches no table"):
@@ -61,8 +62,8 @@ def test_topics_without_a_database_are_tables_of_one_part() -> None:
     assert read(KAFKA, more=", tables: orders", rest=rule).spec.route[0].source_table == "orders"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "refused"),
+@together(
+    "pattern, refused",
     [(r"shop\.[a-z]+", False), ("t{1,2}", False), (r"a\.(b", True), (r"\p{L}+", True), ("a{", True)],
 )
 def test_a_topic_pattern_is_a_usual_regular_expression(pattern: str, refused: bool) -> None:
@@ -74,8 +75,8 @@ def test_a_topic_pattern_is_a_usual_regular_expression(pattern: str, refused: bo
         read(source)
 
 
-@pytest.mark.parametrize(
-    ("tables", "pattern", "said"),
+@together(
+    "tables, pattern, said",
     [
         (r"crm.\.*", "shop.users", "shop.users is not captured, by `tables`"),
         ("crm.users, crm.items", "crm.user", "crm.user is not captured, by `tables` (did you mean `crm.users`?)"),

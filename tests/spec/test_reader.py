@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from together import together
 
 from cdc.spec import tree
 from cdc.spec.reader import MOST_NODES, read, typed
@@ -23,8 +23,8 @@ def load(text: str, **env: str) -> Any:
     return tree.plain(root)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@together(
+    "text, value",
     [
         ("true", True), ("True", True), ("FALSE", False), ("yes", "yes"), ("on", "on"), ("y", "y"), ("tRuE", "tRuE"),
         ("null", None), ("~", None), ("", None), ("Null", None), ("nil", "nil"),

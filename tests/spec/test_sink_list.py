@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from cdc.errors import SpecError
 from cdc.schema import TableId
@@ -57,8 +58,8 @@ def test_a_command_for_one_sink_names_them() -> None:
         found.with_sink("c")
 
 
-@pytest.mark.parametrize(
-    ("sinks", "told"),
+@together(
+    "sinks, told",
     [
         ((), ["2:1: sink: is an empty list"]),
         (("type: duckdb, path: a.db",), ["3:3: sink[0].name: is missing"]),

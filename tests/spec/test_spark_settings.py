@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import EngineError, SpecError
 from cdc.job.control import RunControl
@@ -36,8 +37,8 @@ def test_settings_of_the_file_win_over_the_tools_and_the_environment_over_them()
     assert settings["spark.app.name"] == "shop"
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
+@together(
+    "line, said",
     [
         ("spark.master: local[2]", "p.yaml:6:.*spark.master: cannot be set here .say `--master`"),
         ("spark.app.name: x", "pipeline.name"),

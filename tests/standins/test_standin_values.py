@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc_standins.doris.types import parse_type
 from cdc_standins.load_values import Kind, convert
@@ -92,8 +93,8 @@ def test_where_the_servers_differ() -> None:
     assert convert([b"\xff"], doris("VARCHAR(3)"))[1] == [0]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@together(
+    "text, shown",
     [("bigint(20)", "bigint"), ("datetimev2(3)", "datetime(3)"), ("decimalv3(10,2)", "decimal(10,2)"), ("text", "text"),
      ("varchar(*)", "varchar(65533)"), ("decimal", "decimal(38,9)"), ("jsonb", "json"), ("bool", "boolean")],
 )  # fmt: skip
@@ -101,7 +102,7 @@ def test_spellings_of_types_in_doris(text: str, shown: str) -> None:
     assert str(parse_type(Parser(text))) == shown
 
 
-@pytest.mark.parametrize("text", ["enum", "set", "blob", "mediumint", "time", "year", "int unsigned", "array<int>"])
+@together("text", ["enum", "set", "blob", "mediumint", "time", "year", "int unsigned", "array<int>"])
 def test_types_that_doris_lacks(text: str) -> None:
     parser = Parser(text)
     with pytest.raises(Unparsable):  # noqa: PT012 - either call may say so
@@ -109,7 +110,7 @@ def test_types_that_doris_lacks(text: str) -> None:
         parser.end()
 
 
-@pytest.mark.parametrize("text", ["decimal(39)", "decimal(5, 6)", "char(256)", "varchar(0)", "datetime(7)"])
+@together("text", ["decimal(39)", "decimal(5, 6)", "char(256)", "varchar(0)", "datetime(7)"])
 def test_types_beyond_the_limits_of_doris(text: str) -> None:
     with pytest.raises(SqlError):
         parse_type(Parser(text))

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 from obstore.exceptions import GenericError
+from together import together
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.retry import RetryPolicy
@@ -91,8 +92,8 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_the_policy_says(s3: S3Se
     assert 50 < sum(slept) < 70
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "told"),
+@together(
+    "text, kind, told",
     [
         ("Server returned non-2xx status code: 403 Forbidden: <Code>AccessDenied</Code>", StateError, "access denied"),
         ("Server returned error response: 503 Service Unavailable: slow down", StateUnavailable, "503"),

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from together import together
 from typer.testing import CliRunner
 
 from cdc.cli import app
@@ -62,7 +63,7 @@ def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
     assert _open_to_others(root) == []
 
 
-@pytest.mark.parametrize(
+@together(
     "place",
     [
         "hdfs://name", "HDFS://name/", "gs://bucket", "s3://bucket/", "ftp://b/x", "s3://", "s3:/", "s3:", "gs:",
@@ -102,7 +103,7 @@ def test_a_file_url_is_a_path() -> None:
         local_path("file://server/share")
 
 
-@pytest.mark.parametrize("place", ["file:", "file://", "file:///", "file:state/shop"])
+@together("place", ["file:", "file://", "file:///", "file:state/shop"])
 def test_a_file_url_without_a_path_is_refused(place: str) -> None:
     for given in (place, Path(place)):
         with pytest.raises(StateError, match=r"names no folder: .*write file:///(state/shop|var/lib/cdc/shop)"):

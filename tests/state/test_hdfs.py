@@ -19,6 +19,7 @@ from unittest.mock import patch
 import pytest
 from cdc_process import wait_for
 from hdfs_server import JAR, ImitatedHdfs, hdfs_server
+from together import together
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.job.state_location import parse_location
@@ -248,8 +249,8 @@ _DENIED = (
 _SAFE = 'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Name node is in safe mode.\\nThe ...")'
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "told"),
+@together(
+    "error, kind, told",
     [
         (RuntimeError(_DENIED), StateError, 'user=bob, access=WRITE, inode="/":root:supergroup:drwxr-xr-x (have the '),
         (RuntimeError(_DENIED), StateError, "made for that user (hdfs dfs -mkdir -p /cdc/shop; hdfs dfs -chown USER "),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from together import together
 
 import cdc
 from cdc.errors import NotNow, StateError
@@ -202,7 +203,7 @@ def test_the_folder_is_free_after_a_command_that_failed(url: str, spec: Pipeline
         pass
 
 
-@pytest.mark.parametrize("text", ["soon", "0", "1e9", "nan"])
+@together("text", ["soon", "0", "1e9", "nan"])
 def test_a_lease_has_a_length(text: str) -> None:
     assert lease_s({}) == 15.0
     assert lease_s({"CDC_STATE_LEASE_S": "30"}) == 30.0

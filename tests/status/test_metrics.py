@@ -13,6 +13,7 @@ import pytest
 from metrics_page import page_with_tables
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from together import together
 
 from cdc.errors import EngineError
 from cdc.progress import ChangeCounts
@@ -62,9 +63,7 @@ def test_a_scrape_has_the_numbers_of_the_document() -> None:
     assert found[("cdc_counted_total", "shop", "too-long-truncated")] == 5, "columns make no series"
 
 
-@pytest.mark.parametrize(
-    ("state", "alive", "up"), [("running", True, 1), ("running", False, 0), ("failed", False, 0), ("ended", False, 1)]
-)
+@together("state, alive, up", [("running", True, 1), ("running", False, 0), ("failed", False, 0), ("ended", False, 1)])
 def test_a_pipeline_without_a_server_is_up_unless_it_has_failed_or_is_lost(state: str, alive: bool, up: int) -> None:
     assert scraped(LiveStatus(replace(SHOP, state=state), alive))[("cdc_up", "shop")] == up
 

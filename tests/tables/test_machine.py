@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 from invariants import ALL, ID, KEYED, KEYLESS, NOTE, ONE, ROUTES, WIDE, A, B, C, D, check, to
 from tiers import EXHAUSTIVE
+from together import together
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.events import advance_schemas
@@ -55,7 +56,7 @@ EVENTS: dict[type[on.Event], on.Event] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("state", TableState)
+@together("state", TableState)
 def test_every_pair_of_state_and_event_comes_to_what_the_table_says(state: TableState) -> None:
     for event, merged in product(on.EVENTS, (False, True)):
         _check_pair(state, event, merged)
@@ -98,8 +99,8 @@ def test_an_impossible_event_names_the_state_and_the_reason() -> None:
         machine.handle(on.SnapshotBegun(A))
 
 
-@pytest.mark.parametrize(
-    ("change", "columns"),
+@together(
+    "change, columns",
     [
         (RenameColumn(A, "note", "remark"), ["note and remark"]),
         (RenameColumn(A, "note", "Note"), []),
@@ -117,8 +118,8 @@ def test_a_notice_says_that_rows_of_a_merged_table_keep_what_they_have(
     assert re.findall(r"keep what they have in (.*) until", texts) == columns
 
 
-@pytest.mark.parametrize(
-    ("event", "state"),
+@together(
+    "event, state",
     [
         (on.TableChanged(A, AlterColumnType(A, Column("id", DataType.parse("DOUBLE"))), UNSURE), TableState.SUSPENDED),
         (on.TableChanged(A, AlterPrimaryKey(A, ("id", "note")), UNSURE), TableState.SUSPENDED),
@@ -170,8 +171,8 @@ def test_a_shadow_table_with_columns_of_its_own_begins_again_when_another_source
     assert machine.tables.sinks.operations == (AddColumn(ALL, NOTE, Position(after="id")), CreateShadow(ALL))
 
 
-@pytest.mark.parametrize(
-    ("event", "after"),
+@together(
+    "event, after",
     [
         (on.PauseRequested(A), KEYED),
         (on.RowsUncertain(A, UNSURE), KEYED),

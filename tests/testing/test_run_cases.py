@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.testing import run_cases
 
@@ -105,7 +106,7 @@ MALFORMED: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "where", "message"), MALFORMED, ids=[message or "?" for _, _, message in MALFORMED])
+@together("case, where, message", MALFORMED)
 def test_a_malformed_case_is_told_in_its_result(case: Any, where: str, message: str) -> None:
     broken, sound = run_cases([case, {"name": "sound", "input": [CREATE]}])
     assert broken["name"] == "case 0"

@@ -1,6 +1,7 @@
 """The doubles themselves: a wrong sink is caught by the suite, a crash restarts the batch."""
 
 import pytest
+from together import together
 
 from cdc.schema import AddColumn, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits
@@ -17,7 +18,7 @@ def test_blocks_and_images_are_each_others_opposite() -> None:
         block(ORDERS, SCHEMA, [("+I", {"idd": 1})])
 
 
-@pytest.mark.parametrize("failure", list(FailAt))
+@together("failure", list(FailAt))
 def test_a_crash_restarts_its_batch(failure: FailAt) -> None:
     sink = ListSink()
     restarts: list[ListSink] = []

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from together import together
 from transform_rules import NOW, ROW, SCHEMA, changes, compiled
 
 from cdc.block import RowKind
@@ -44,7 +45,7 @@ def test_a_filter_that_can_judge_it_does() -> None:
     ]
 
 
-@pytest.mark.parametrize(("more", "goes"), [
+@together("more, goes", [
     ({}, True), ({name: value for name, value in ROW.items() if name not in ("id", "s")}, False),
     ({"n": 0, "tiny": 0, "u": 0, "d": Decimal(0), "f": 0.0, "s": "", "b": b"\0", "t": datetime(1970, 1, 1),
       "day": date(1970, 1, 1), "c": timedelta(), "j": "{}", "z": False, "vec": [0.0, 0.0]}, True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 from transform_rules import SCHEMA, applied, compiled, rule, texts_in
 
 from cdc.errors import SpecError
@@ -35,9 +36,7 @@ def test_a_computed_column_before_the_star_stays_where_it_is() -> None:
     assert len(names("n + 1 AS s, *")) == len(SCHEMA.names)
 
 
-@pytest.mark.parametrize(
-    "projection", ["id, n m", "id, n AS m", "id, n AS `m`", 'id, n AS "m"', "id,\n  n -- why\n  AS m,"]
-)
+@together("projection", ["id, n m", "id, n AS m", "id, n AS `m`", 'id, n AS "m"', "id,\n  n -- why\n  AS m,"])
 def test_an_alias_in_every_spelling(projection: str) -> None:
     assert names(projection) == ["id", "m"]
 

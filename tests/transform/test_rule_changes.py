@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 from transform_rules import TABLE, rule
 
 from cdc.errors import TransformError
@@ -66,8 +67,8 @@ def test_a_renamed_key_column_follows() -> None:
     assert RenameColumn(TABLE, "id", "nr") in changes
 
 
-@pytest.mark.parametrize(
-    ("made", "change", "said"),
+@together(
+    "made, change, said",
     [
         (EXPLICIT, RenameColumn(TABLE, "name", "title"), "renamed the column name to title"),
         (EXPLICIT, DropColumn(TABLE, "age"), "dropped the column age"),
@@ -110,7 +111,7 @@ def test_a_dropped_key_column_under_a_star_leaves_the_key_without_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("change", [TruncateTable(TABLE), DropTable(TABLE), AlterTableComment(TABLE, "x")])
+@together("change", [TruncateTable(TABLE), DropTable(TABLE), AlterTableComment(TABLE, "x")])
 def test_what_is_about_the_whole_table_is_passed_on(change: SchemaChange) -> None:
     assert rule_changes(EXPLICIT, SCHEMA, change) == [change]
 

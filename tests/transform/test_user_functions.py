@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from together import together
 from transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 from cdc.errors import SpecError, TransformError
@@ -146,8 +147,8 @@ def twice(a: int) -> int:
     return a * 2
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
+@together(
+    "code, message",
     [
         ("def eval(a: int) -> int\n  return a", "not Python"),
         ("x = 1", "no top-level function eval"),
@@ -192,9 +193,9 @@ WHOLE = (
 HOUR = "datetime.datetime(2024, 1, 2, 3, tzinfo=datetime.timezone.utc)"
 
 
-@pytest.mark.parametrize("code", [SCALAR, WHOLE], ids=["scalar", "vectorised"])
-@pytest.mark.parametrize(
-    ("kind", "value"),
+@together("code", [SCALAR, WHOLE])
+@together(
+    "kind, value",
     [
         ("BIGINT", "1.75"), ("BIGINT", "2.0"), ("INT", "2**40"), ("TINYINT", "300"), ("BIGINT", "True"),
         ("BIGINT", "'1'"), ("BOOLEAN", "1"), ("DOUBLE", "'1'"), ("DOUBLE", "2**53 + 1"), ("DOUBLE", "True"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from together import together
 from transform_rules import ROW, SCHEMA, ZONE, applied, compiled, texts_in
 
 from cdc.errors import SpecError
@@ -40,8 +41,8 @@ def test_there_are_wrong_rules_and_no_orphans() -> None:
     assert {file.stem for file in FOLDER.glob("*.txt")} == {file.stem for file in FILES}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "hint", "followed"),
+@together(
+    "wrong, hint, followed",
     [
         ("REGEXP(s, 'a')", "write REGEXP_LIKE(text, pattern)", "REGEXP_LIKE(s, 'a')"),
         ("RLIKE(s, 'a')", "write REGEXP_LIKE(text, pattern)", "REGEXP_LIKE(s, 'a')"),

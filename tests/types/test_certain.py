@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from together import together
 
 from cdc.schema import DataType
 from cdc.types.certain import AnyValue, LongerBytes, condition, uncertain, uncertain_text_key
@@ -37,12 +37,12 @@ ANY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new"), CERTAIN)
+@together("old, new", CERTAIN)
 def test_every_value_stays_itself(old: str, new: str) -> None:
     assert uncertain(DataType.parse(new), DataType.parse(old)) is None
 
 
-@pytest.mark.parametrize(("old", "new", "rows"), ROWS)
+@together("old, new, rows", ROWS)
 def test_only_some_values_are_uncertain(old: str, new: str, rows: str) -> None:
     found = uncertain(DataType.parse(new), DataType.parse(old))
     assert found is not None
@@ -50,7 +50,7 @@ def test_only_some_values_are_uncertain(old: str, new: str, rows: str) -> None:
     assert found.reason
 
 
-@pytest.mark.parametrize(("old", "new"), ANY)
+@together("old, new", ANY)
 def test_any_value_is_uncertain(old: str, new: str) -> None:
     found = uncertain(DataType.parse(new), DataType.parse(old))
     assert found is not None
@@ -62,8 +62,8 @@ def test_where_bytes_are_kept_as_text_their_length_is_not_asked_for() -> None:
     assert condition("`c`", LongerBytes(4), native_bytes=False) == "`c` IS NOT NULL"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "spelled_anew"),
+@together(
+    "old, new, spelled_anew",
     [
         ("DECIMAL(5, 2)", "DECIMAL(9, 4)", True),
         ("DECIMAL(5, 2)", "DECIMAL(9, 2)", False),

@@ -9,6 +9,7 @@ from itertools import product
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from together import together
 
 from cdc.schema import DataType
 from cdc.types.casts import cast_for
@@ -26,8 +27,8 @@ ALL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "wide"),
+@together(
+    "left, right, wide",
     [
         ("TINYINT", "SMALLINT", "SMALLINT"),
         ("INT", "BIGINT", "BIGINT"),

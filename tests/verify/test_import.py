@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from running import ShortPipeline
+from together import together
 from typer.testing import CliRunner
 
 from cdc.cli import app
@@ -43,8 +44,8 @@ MESSAGES = "\n".join(
 BY_GTID = '{"server_id":1,"gtid_set":"a:1-9","binlog_file":null,"client_id":"m"}'
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
+@together(
+    "text, wanted",
     [
         (CONNECT, ForeignPosition("Debezium", AT, inside=DeliveredPart(1, 2))),
         (MESSAGES, ForeignPosition("Debezium", AT, inside=DeliveredPart(3, begin=4711, gtid="a:4711"))),
@@ -60,8 +61,8 @@ def test_positions_as_tools_write_them(text: str, wanted: ForeignPosition) -> No
     assert parse_position(text) == wanted
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@together(
+    "text, told",
     [
         ("nothing", "not a position of a known tool"),
         ('{"file":"a.1","pos":4} {"file":"a.2","pos":4}', "several positions: a.1:4, a.2:4"),

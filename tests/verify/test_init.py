@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from together import together
 from typer.testing import CliRunner
 
 from cdc.cli import app
@@ -87,7 +88,7 @@ ODD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ODD)
+@together("text", ODD)
 def test_a_scalar_is_read_as_the_text_it_was(text: str) -> None:
     assert yaml.safe_load(f"key: {scalar(text)}")["key"] == text
 
@@ -103,8 +104,8 @@ def test_names_on_a_server_take_nothing_from_the_environment(tmp_path: Path, mon
     assert "x${DB_PASSWORD}" in str(spec.sink.path)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("url", "told"),
+@together(
+    "url, told",
     [
         ("shop", "names no host"),
         ("mysql://h:port/x", "the port is not a number"),

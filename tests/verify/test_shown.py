@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
+from together import together
 
 from cdc.verify.table_verifier import _text
 
 
-@pytest.mark.parametrize(
-    ("value", "told"), [("", "''"), (b"", "''"), (None, "NULL"), ("NULL", "'NULL'"), ("a", "a"), (0, "0"), (" ", "' '")]
+@together(
+    "value, told", [("", "''"), (b"", "''"), (None, "NULL"), ("NULL", "'NULL'"), ("a", "a"), (0, "0"), (" ", "' '")]
 )
 def test_a_text_is_never_printed_as_nothing_or_as_what_it_is_not(value: object, told: str) -> None:
     assert _text(pa.scalar(value), masked=False) == told

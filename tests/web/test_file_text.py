@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from options_page import connectors
+from together import together
 
 from cdc.options import Block, SecretStr
 from cdc.spec.model import PipelineOptions
@@ -40,7 +40,7 @@ def test_secrets_are_masked_and_all_else_is_as_written() -> None:
     assert shown.count("\n") == FILE.count("\n") - 1, "the block of two lines is one"
 
 
-@pytest.mark.parametrize("text", ["a: [", "\t: {", "a: b: c", "- " * 3000 + "x: password"])
+@together("text", ["a: [", "\t: {", "a: b: c", "- " * 3000 + "x: password"])
 def test_what_is_no_yaml_is_not_shown(text: str) -> None:
     assert "password" not in masked(text)
 

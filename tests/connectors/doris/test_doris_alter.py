@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from printed_steps import Query, printed
+from together import together
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.steps import ChangeRemark, Statement
@@ -106,8 +107,8 @@ def test_a_table_that_is_there_gets_the_columns_it_lacks() -> None:
     assert plan(CreateTable(T, schema), HERE) == ["ALTER TABLE `shop`.`t` ADD COLUMN `c` DATE NULL"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "reason"),
+@together(
+    "schema, reason",
     [
         (TableSchema((col("id BIGINT"), col("b BIGINT")), ("id",)), "does not hold"),
         (TableSchema((col("id BIGINT"), col("a VARCHAR(10)")), ("a",)), "unique key"),
@@ -121,8 +122,8 @@ def test_tables_that_cannot_be_used(schema: TableSchema, reason: str) -> None:
         plan(CreateTable(T, schema), HERE)
 
 
-@pytest.mark.parametrize(
-    ("position", "place"),
+@together(
+    "position, place",
     [
         (Position(), ""),
         (Position(first=True), " AFTER `id`"),
@@ -136,8 +137,8 @@ def test_an_added_column_never_stands_among_the_keys(position: Position, place: 
     assert found == [f"ALTER TABLE `shop`.`t` ADD COLUMN `x` INT NULL DEFAULT '7'{place}"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "default", "written"),
+@together(
+    "kind, default, written",
     [
         ("VARCHAR(9)", "it's", ' DEFAULT "it\'s"'),
         ("VARCHAR(9)", 'a "b"', " DEFAULT 'a \"b\"'"),
@@ -159,8 +160,8 @@ def test_a_column_that_is_there_already() -> None:
         plan(AddColumn(T, col("b STRING", comment="x")), table("id INT", "b INT"))
 
 
-@pytest.mark.parametrize(
-    ("there", "new", "old", "expected"),
+@together(
+    "there, new, old, expected",
     [
         ("b INT", "b BIGINT", "b INT", ["MODIFY COLUMN `b` BIGINT NULL"]),
         ("b VARCHAR(40)", "b VARCHAR(20)", "b VARCHAR(10)", ["MODIFY COLUMN `b` VARCHAR(80) NULL"]),
@@ -281,7 +282,7 @@ def test_tables_are_renamed_truncated_and_dropped() -> None:
         plan(RenameTable(T, TableId("other", "t")), HERE)
 
 
-@pytest.mark.parametrize(
+@together(
     "change",
     [
         AddColumn(T, col("x INT")),
@@ -291,7 +292,6 @@ def test_tables_are_renamed_truncated_and_dropped() -> None:
         AlterTableComment(T, "x"),
         RenameTable(T, TableId("shop", "u")),
     ],
-    ids=lambda change: type(change).__name__,
 )
 def test_a_table_that_is_gone_is_not_guessed(change: SchemaChange) -> None:
     with pytest.raises(ChangeRefused, match="does not exist"):

@@ -1,5 +1,6 @@
 import pytest
 from pydantic import ValidationError
+from together import together
 
 from cdc.options import Remark
 from cdc.schema import Column, DataType, TableId, TableSchema
@@ -30,7 +31,7 @@ def test_addresses_and_their_defaults() -> None:
     assert [str(address) for address in straight] == ["http://be1:8040", "http://be2:9"]
 
 
-@pytest.mark.parametrize(
+@together(
     "wrong",
     [
         {"fenodes": ""},
@@ -45,7 +46,6 @@ def test_addresses_and_their_defaults() -> None:
         {"sink.delivery-guarantee": "maybe"},
         {"sink.invalid-values": "drop"},
     ],
-    ids=str,
 )
 def test_values_that_cannot_be_right(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -53,8 +53,8 @@ def test_values_that_cannot_be_right(wrong: dict[str, object]) -> None:
     assert "pw@" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "key"),
+@together(
+    "given, key",
     [
         ({"sink.enable-2pc": True, "sink.delivery-guarantee": "at-least-once"}, "sink.enable-2pc"),
         ({"sink.invalid-values": "dead-letter"}, "sink.dead-letter.path"),
@@ -70,8 +70,8 @@ def test_what_would_lose_rows_is_a_problem(given: dict[str, object], key: str) -
     assert keys(options(**given).problems()) == [key]
 
 
-@pytest.mark.parametrize(
-    ("given", "key"),
+@together(
+    "given, key",
     [
         ({"sink.enable-2pc": False}, "sink.enable-2pc"),
         ({"sink.delivery-guarantee": "at-least-once"}, "sink.delivery-guarantee"),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from together import together
 
 from cdc.errors import SinkError, SinkUnavailable
 from connectors.doris.replies import (
@@ -24,8 +25,8 @@ def answer(body: object, status: int = 200) -> Answer:
     return Answer(status, {}, text.encode(), "http://fe:8030")
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "verdict"),
+@together(
+    "status, message, verdict",
     [
         ("Success", "transaction [7] commit successfully.", ReplyVerdict.DONE),
         ("success", "label [L] transaction [7] abort successfully.", ReplyVerdict.DONE),
@@ -80,14 +81,14 @@ def test_a_failed_load_has_no_transaction() -> None:
     assert reply.txn == -1
 
 
-@pytest.mark.parametrize(
+@together(
     "body",
     [
         {"msg": "Unauthorized", "code": 401, "data": "Need auth information.", "count": 0},
         {"msg": "Bad", "code": 403, "data": "Access denied for me@10.0.0.1", "count": 0},
     ],
 )
-@pytest.mark.parametrize("read", [load_reply, txn_reply, state_reply, backends_reply])
+@together("read", [load_reply, txn_reply, state_reply, backends_reply])
 def test_access_denied_comes_with_http_200(body: object, read: object) -> None:
     with pytest.raises(SinkError, match="access denied") as caught:
         read(answer(body))  # type: ignore[operator]
@@ -95,14 +96,14 @@ def test_access_denied_comes_with_http_200(body: object, read: object) -> None:
     assert "sink.password" in caught.value.hint
 
 
-@pytest.mark.parametrize("read", [load_reply, txn_reply, state_reply, backends_reply])
-@pytest.mark.parametrize("body", ["<html>", "", "[]", "null"])
+@together("read", [load_reply, txn_reply, state_reply, backends_reply])
+@together("body", ["<html>", "", "[]", "null"])
 def test_what_is_no_answer_of_doris(read: object, body: str) -> None:
     with pytest.raises(SinkError, match="not Doris'"):
         read(answer(body))  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("state", list(TransactionState))
+@together("state", list(TransactionState))
 def test_states(state: TransactionState) -> None:
     assert state_reply(answer({"msg": "success", "code": 0, "data": state.value, "count": 0})) is state
     assert state.decided is (state in (TransactionState.COMMITTED, TransactionState.VISIBLE))
@@ -113,8 +114,8 @@ def test_back_ends() -> None:
     assert backends_reply(answer({"code": 0, "msg": "success", "data": {"backends": listed}})) == [("a", 1)]
 
 
-@pytest.mark.parametrize(
-    ("message", "retryable", "hint"),
+@together(
+    "message, retryable, hint",
     [
         ("There is no 100-continue header", False, "log"),
         ("No backend load available, policy: x", True, "log"),

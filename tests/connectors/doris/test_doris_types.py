@@ -1,4 +1,4 @@
-import pytest
+from together import together
 
 from cdc.schema import Column, DataType
 from connectors.doris.types import column_type, default_text, holds, read_type
@@ -37,13 +37,13 @@ CREATED = [
 ]
 
 
-@pytest.mark.parametrize(("source", "value", "key"), CREATED)
+@together("source, value, key", CREATED)
 def test_every_type_has_a_column(source: str, value: str, key: str) -> None:
     assert str(column_type(DataType.parse(source), key=False)) == value
     assert str(column_type(DataType.parse(source), key=True)) == key
 
 
-@pytest.mark.parametrize("source", [line[0] for line in CREATED])
+@together("source", [line[0] for line in CREATED])
 def test_a_column_that_was_created_holds_its_type(source: str) -> None:
     for key in (False, True):
         created = column_type(DataType.parse(source), key=key)
@@ -51,8 +51,8 @@ def test_a_column_that_was_created_holds_its_type(source: str) -> None:
         assert read_type(str(created)) == created
 
 
-@pytest.mark.parametrize(
-    ("shown", "expected"),
+@together(
+    "shown, expected",
     [
         ("varchar(300)", "VARCHAR(300)"), ("VARCHAR(300)", "VARCHAR(300)"), ("text", "STRING"), ("TEXT", "STRING"),
         ("string", "STRING"), ("largeint", "LARGEINT"), ("bigint unsigned", "LARGEINT"), ("bigint(20)", "BIGINT"),
@@ -67,8 +67,8 @@ def test_types_as_releases_show_them(shown: str, expected: str) -> None:
     assert str(read_type(shown)) == expected
 
 
-@pytest.mark.parametrize(
-    ("actual", "source", "expected"),
+@together(
+    "actual, source, expected",
     [
         ("BIGINT", "INT", True),
         ("INT", "BIGINT", False),
@@ -97,8 +97,8 @@ def test_which_columns_hold_which_values(actual: str, source: str, expected: boo
     assert holds(read_type(actual), DataType.parse(source), key=False) is expected
 
 
-@pytest.mark.parametrize(
-    ("source", "default", "expected"),
+@together(
+    "source, default, expected",
     [
         ("INT", "7", "7"),
         ("INT", "rand()", None),

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 from iceberg_harness import IcebergHarness
+from together import together
 
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from connectors.iceberg.options import IcebergSinkOptions
 from connectors.iceberg.partitions import PartitionField, parsed
 
 
-@pytest.mark.parametrize(
-    ("given", "key"),
+@together(
+    "given, key",
     [
         ({"type": "hadoop", "warehouse": "lake"}, "catalog.properties.type"),
         ({"type": "sql", "warehouse": "s3://lake"}, "catalog.properties.uri"),

@@ -11,6 +11,7 @@ import pytest
 from debezium_messages import INT64, TEXT, envelope, logical, with_schema
 from debezium_messages import text as json_text
 from kafka_log import Follower, TopicLog
+from together import together
 
 from cdc.schema import AddColumn, Column, DataType, Kind, RenameColumn, SourceStatement, TableId, TableSchema
 from connectors.kafka.encoding import canal as canal_format
@@ -298,13 +299,13 @@ ADDED: dict[str, tuple[str | None, bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("definition", ADDED)
+@together("definition", ADDED)
 def test_which_defaults_are_certain(definition: str) -> None:
     (found,) = altered(f"alter table a add column if not exists n {definition}").added
     assert (found.name, found.fill, not found.uncertain, found.if_new) == ("n", *ADDED[definition], True)
 
 
-@pytest.mark.parametrize(
+@together(
     "clauses",
     ["add n int", "add timestamp_ timestamp null", "add key n (a)", "add constraint c check (x > 'default')",
      "add vector index (v)", "add period for system_time (a, b)"],
@@ -318,8 +319,8 @@ def test_several_columns_in_parentheses() -> None:
     assert change.added == (Added("n", "int", "5"), Added("m", "decimal", "0.0"))
 
 
-@pytest.mark.parametrize(
-    ("data_type", "kind", "fill", "value"),
+@together(
+    "data_type, kind, fill, value",
     [
         (DataType(Kind.TINYINT), "int", "300", None),
         (DataType(Kind.BIGINT), "decimal", "1.00", None),

@@ -11,6 +11,7 @@ import pytest
 from avro_values import body, framed
 from hypothesis import given
 from hypothesis import strategies as st
+from together import together
 
 from connectors.kafka.avro.schemas import program
 from connectors.kafka.avro.unwrapper import WrittenTexts
@@ -105,8 +106,8 @@ def test_long_texts_get_the_room_that_they_need() -> None:
     assert [len(row["a"]) for row in texts(text, *(body(text, row) for row in rows))] == [1, 300_000, 7]
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
+@together(
+    "written, expected",
     [
         ({"type": "int", "connect.type": "int16"}, "SMALLINT"),
         ({"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}, "TIMESTAMP(6)"),
@@ -141,7 +142,7 @@ def test_types_are_those_of_connects_schema(written: Any, expected: str) -> None
     assert str(found.type) == expected
 
 
-@pytest.mark.parametrize(
+@together(
     "schema",
     [
         '{"type": "fixed", "name": "F", "size": 36893488147419103232}',

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from recorded import blocks, theirs
 from schema_registry import SchemaRegistry
+from together import together
 
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import SinkError
@@ -139,8 +140,8 @@ def test_a_subject_has_every_version_and_one_that_is_refused_stops_the_run() -> 
     assert server.subjects == {"orders-value": [1]}
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
+@together(
+    "more, said",
     [
         ({}, "schema-registry.url is missing"),
         ({"schema-registry.url": "http://h:1", "key.format": "csv"}, "key.format is Avro"),

@@ -15,6 +15,7 @@ from avro_values import framed
 from kafka_log import Follower, TopicLog
 from read_messages import options
 from schema_registry import SchemaRegistry
+from together import together
 
 from cdc.errors import CorruptLog, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.retry import RetryPolicy
@@ -249,8 +250,8 @@ def test_one_of_several_addresses_is_enough_and_schemas_may_name_others(registry
     assert several.program(7, 1).connect["fields"][0]["name"] == "shop.Money"
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
+@together(
+    "more, said",
     [
         ({"value.format": "avro"}, "schema-registry.url is missing"),
         ({"value.format": "json", "schema-registry.url": "http://h:1"}, "has no effect with value.format: json"),
@@ -271,7 +272,7 @@ def test_options_that_miss_each_other_are_told(more: dict[str, Any], said: str) 
     assert any(said in f"{remark.key} {remark.message}" for remark in options(**more).problems())
 
 
-@pytest.mark.parametrize("url", ["h:8081", "http://ann:secret@h:8081", "ftp://h", " , "])
+@together("url", ["h:8081", "http://ann:secret@h:8081", "ftp://h", " , "])
 def test_addresses_that_are_none_are_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ValueError) as caught:
         options(**{"schema-registry.url": url})

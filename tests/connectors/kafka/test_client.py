@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource
 from kafka_servers import KafkaServer
+from together import together
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from cdc.retry import RetryPolicy
@@ -45,8 +46,8 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
     assert not caught.value.retryable
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "text"),
+@together(
+    "code, kind, text",
     [
         (KafkaError._RESOLVE, SinkUnavailable, "properties.bootstrap.servers"),
         (KafkaError.NOT_ENOUGH_REPLICAS, SinkUnavailable, "no answer"),

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, TableId, TableSchema
@@ -35,8 +36,8 @@ def of_column(message: Any) -> tuple[Any, Any]:
     return message["schema"]["fields"][1]["fields"][1], message["payload"]["after"]["c"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "time", "epoch"),
+@together(
+    "kind, time, epoch",
     [
         ("DATE", "adaptive_time_microseconds", 0), ("TIMESTAMP(0)", "adaptive_time_microseconds", 0),
         ("TIMESTAMP(6)", "adaptive_time_microseconds", 0), ("TIMESTAMP(6)", "connect", 0),
@@ -67,8 +68,8 @@ def test_a_shape_is_optional_whatever_the_column_is() -> None:
     assert of_column(found)[0]["optional"] is True
 
 
-@pytest.mark.parametrize(
-    ("kind", "default", "time", "wanted"),
+@together(
+    "kind, default, time, wanted",
     [
         ("DATE", "2000-12-19", "connect", 11310),
         ("TIMESTAMP(3)", "2000-01-01 00:00:01.5", "adaptive_time_microseconds", 946_684_801_500),

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
+from together import together
 
 from cdc.errors import SourceError
 from cdc.process.memory import trim_memory
@@ -262,7 +263,7 @@ def test_values_of_several_schemas_in_turn_are_told_apart() -> None:
     assert found == [(1, [0]), (2, [1]), (1, [2]), (0, [3]), (1, [4]), (2, [5])]
 
 
-@pytest.mark.parametrize("value", [b'{"schema":1,"b":2}', b'{"payload":"x"}', b' { "payload" : 7 }', b'{"p":1}'])
+@together("value", [b'{"schema":1,"b":2}', b'{"payload":"x"}', b' { "payload" : 7 }', b'{"p":1}'])
 def test_rows_whose_first_column_is_called_as_connects_members_are_rows(value: bytes) -> None:
     reading = PlainFormat().read(Messages.of("t", 0, [None], [value]))
     (group,) = reading.groups

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from together import together
 
 from connectors.kafka.delivery.task import murmur2
 
 
-@pytest.mark.parametrize(
-    ("data", "hashed"),
+@together(
+    "data, hashed",
     [
         (b"21", -973932308), (b"foobar", -790332482), (b"a-little-bit-long-string", -985981536),
         (b"a-little-bit-longer-string", -1486304829),

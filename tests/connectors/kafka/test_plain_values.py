@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from together import together
 
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import SinkError
@@ -80,7 +81,7 @@ def test_plain_rows_of_a_table_without_a_key_can_only_be_inserted(changes: list[
         written(plain.layout(schema), block(TABLE, schema, changes))
 
 
-@pytest.mark.parametrize("value_format", ["debezium-json", "canal-json", "maxwell-json", "json"])
+@together("value_format", ["debezium-json", "canal-json", "maxwell-json", "json"])
 def test_a_key_as_csv_has_the_table_and_the_values(value_format: str) -> None:
     kinds = {"id": DataType(Kind.BIGINT), "name": DataType(Kind.VARCHAR, 20), "raw": DataType(Kind.VARBINARY, 9)}
     schema = TableSchema(tuple(Column(name, kind, False) for name, kind in kinds.items()), ("id", "name", "raw"))
@@ -121,8 +122,8 @@ def test_messages_have_the_headers_that_were_asked_for() -> None:
     assert messages.headers == {0: [*wanted, old], 1: [*wanted, old], 2: [*wanted, new]}
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
+@together(
+    "text, wanted",
     [("a:b,c:d", {"a": b"b", "c": b"d"}), ("a:b,c;d:e", {"a": b"b,c", "d": b"e"}), ("", {}), ("a:", {"a": b""})],
 )
 def test_headers_are_separated_by_commas_or_by_semicolons(text: str, wanted: dict[str, bytes]) -> None:
@@ -130,7 +131,7 @@ def test_headers_are_separated_by_commas_or_by_semicolons(text: str, wanted: dic
     assert dict(KafkaSinkOptions.model_validate(given).headers(TABLE)) == wanted
 
 
-@pytest.mark.parametrize("text", ["a", "a:b,c", ":b"])
+@together("text", ["a", "a:b,c", ":b"])
 def test_a_header_without_a_name_or_a_value_is_refused(text: str) -> None:
     given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "sink.custom-header": text}
     with pytest.raises(ValidationError, match="must be name:value"):
@@ -195,8 +196,8 @@ def test_flink_cdcs_debezium_messages_have_no_schema() -> None:
     assert "debezium-json has values that obey it" in str(remark)
 
 
-@pytest.mark.parametrize(
-    ("text", "transactional"),
+@together(
+    "text, transactional",
     [
         ("exactly_once", True),
         ("EXACTLY-ONCE", True),
@@ -225,10 +226,8 @@ def test_bytes_that_are_no_shape_stop_the_run_with_the_columns_name() -> None:
         written(maxwell.layout(TABLE, schema), found)
 
 
-@pytest.mark.parametrize("value_format", ["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink"])
-@pytest.mark.parametrize(
-    ("value", "text"), [(7.0, "7.0"), (-0.0, "-0.0"), (1e15, "1000000000000000.0"), (1.5, "1.5"), (1e300, "1e300")]
-)
+@together("value_format", ["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink"])
+@together("value, text", [(7.0, "7.0"), (-0.0, "-0.0"), (1e15, "1000000000000000.0"), (1.5, "1.5"), (1e300, "1e300")])
 def test_a_double_has_a_point_or_an_exponent(value_format: str, value: float, text: str) -> None:
     """Debezium, Canal and Maxwell write `7.0`: readers that tell types by values take `7` for a whole number."""
     schema = TableSchema((Column("id", DataType(Kind.INT), False), Column("d", DataType(Kind.DOUBLE))), ("id",))

@@ -12,6 +12,7 @@ from debezium_messages import envelope
 from debezium_messages import text as json_text
 from kafka_log import Follower, TopicLog
 from read_messages import messages
+from together import together
 
 from cdc.errors import CorruptLog
 from cdc.schema import DropColumn, DropTable, RenameColumn, RenameTable, TableId
@@ -255,7 +256,7 @@ def changes_in(sql: str, columns: Sequence[str]) -> tuple[Any, ...]:
     return found.changes
 
 
-@pytest.mark.parametrize("clauses", ALTERED)
+@together("clauses", ALTERED)
 def test_columns_that_an_alter_drops_and_renames(clauses: str) -> None:
     after = [*"bcdxyz", *(["a"] if "ADD COLUMN" in clauses else [])]
     change = ALTERED[clauses]

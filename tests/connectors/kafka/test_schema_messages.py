@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from recorded import announced, differences, theirs
+from together import together
 
 from cdc.schema import (
     AddColumn,
@@ -155,8 +156,8 @@ def test_an_emptied_table_is_told_as_each_tool_does() -> None:
     assert (value["source"]["pos"], value["source"]["table"]) == (4, "t")
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
+@together(
+    "given, told",
     [
         ({"topic": "all", "sink.schema-changes.topic": "all"}, "would go to all, a topic of rows"),
         ({"topic": "shop", "topic.prefix": "shop"}, "would go to shop, a topic of rows"),
@@ -171,8 +172,8 @@ def test_the_topic_of_schema_changes_is_for_them_alone(given: dict[str, str], to
     assert told in remark.message
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "warned"),
+@together(
+    "before, after, warned",
     [
         ("INT", "BIGINT", ["debezium-avro"]), ("VARCHAR(9)", "STRING", []),
         ("INT", "STRING", ["json", "debezium-avro"]),

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 from pydantic import ValidationError
+from together import together
 
 from connectors.kafka.settings import KafkaConnectionOptions, KafkaSettings, jaas_login, translated
 
@@ -48,7 +49,7 @@ def test_what_only_java_has_is_refused_with_what_to_write() -> None:
     assert (remark.key, "properties.ssl.ca.location" in remark.hint) == ("properties.ssl.truststore.location", True)
 
 
-@pytest.mark.parametrize("text", ["k1", "http://k1:9092", "k1:0", "k1:99999", "", "k1:9092,,k2:9092"])
+@together("text", ["k1", "http://k1:9092", "k1:0", "k1:99999", "", "k1:9092,,k2:9092"])
 def test_an_address_has_a_host_and_a_port(text: str) -> None:
     with pytest.raises(ValidationError, match="must be host:port"):
         KafkaConnectionOptions.model_validate({"properties.bootstrap.servers": text})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+from together import together
 
 from cdc.options import SecretStr
 from cdc.schema import TableId
@@ -40,22 +41,20 @@ def test_a_specific_offset_is_a_file_with_position_or_a_gtid_set() -> None:
     assert len(remarks(**mode, specific_offset_pos=4, specific_offset_gtid_set="0-1-5")) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "ids"), [("5400", range(5400, 5401)), ("5400-5408", range(5400, 5409)), ("7 - 9", range(7, 10))]
-)
+@together("text, ids", [("5400", range(5400, 5401)), ("5400-5408", range(5400, 5409)), ("7 - 9", range(7, 10))])
 def test_server_ids_are_one_or_a_range(text: str, ids: range) -> None:
     assert options(server_id=text).server_ids == ids
     assert options().server_ids is None
 
 
-@pytest.mark.parametrize("text", ["0", "9-7", "1-4294967296", "a", "5-", "-5"])
+@together("text", ["0", "9-7", "1-4294967296", "a", "5-", "-5"])
 def test_impossible_server_ids_are_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         options(server_id=text)
 
 
-@pytest.mark.parametrize(
-    ("hostname", "mode"),
+@together(
+    "hostname, mode",
     [("localhost", "preferred"), ("127.0.0.9", "preferred"), ("::1", "preferred"), ("[::1]", "preferred"),
      ("db.example", "verify-identity"), ("10.0.0.1", "verify-identity"), ("localhost.evil", "verify-identity")],
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
+from together import together
 
 from cdc.schema import Column, DataType
 from connectors.mysql.sink.text import WrittenColumn, literals, load_body
@@ -20,7 +20,7 @@ ROWS = pa.record_batch({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS.slice(2, 5), ROWS.slice(3, 0)], ids=["all", "slice", "none"])
+@together("rows", [ROWS, ROWS.slice(2, 5), ROWS.slice(3, 0)])
 def test_fields_are_kept_apart_whatever_is_in_them(rows: pa.RecordBatch) -> None:
     """Letters that end a field, a row or a string are escaped; NULL is not the text of that name."""
     assert load_body(rows, COLUMNS).decode() == "".join(

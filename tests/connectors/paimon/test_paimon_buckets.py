@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pytest
+from together import together
 
 from connectors.paimon.buckets import bucket_numbers, groups
 from connectors.paimon.types import arrow_type
@@ -47,7 +47,7 @@ KINDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kinds", [*[(kind,) for kind in KINDS], ("STRING", "DECIMAL(20, 0)", "INT", "BYTES"), KINDS])
+@together("kinds", [*[(kind,) for kind in KINDS], ("STRING", "DECIMAL(20, 0)", "INT", "BYTES"), KINDS])
 def test_buckets_are_those_of_the_library(kinds: tuple[str, ...]) -> None:
     from pypaimon.schema.schema import Schema
     from pypaimon.schema.table_schema import TableSchema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from cdc.errors import ChangeRefused
 from cdc.schema import Column, DataType, TableId, TableSchema
@@ -10,8 +11,8 @@ from connectors.paimon.options import PaimonSinkOptions, property_problems
 from connectors.paimon.rules import PaimonRules
 
 
-@pytest.mark.parametrize(
-    ("name", "refused", "taken"),
+@together(
+    "name, refused, taken",
     [
         ("merge-engine", "partial-update", "deduplicate"),
         ("ignore-delete", "true", "false"),
@@ -34,7 +35,7 @@ def test_properties_that_would_bend_rows_are_refused(name: str, refused: str, ta
     assert taken is None or not list(property_problems({name: taken}))
 
 
-@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE", "BYTES", "VARBINARY(8)", "GEOMETRY", "VECTOR(3)"])
+@together("kind", ["FLOAT", "DOUBLE", "BYTES", "VARBINARY(8)", "GEOMETRY", "VECTOR(3)"])
 def test_partitions_that_the_reader_does_not_read_are_refused(kind: str) -> None:
     """Rows went in, and the run stopped at its first compaction; a DATE is taken."""
     table, id_ = TableId("shop", "orders"), Column("id", DataType.parse("INT"), nullable=False)
@@ -45,7 +46,7 @@ def test_partitions_that_the_reader_does_not_read_are_refused(kind: str) -> None
     rules.check_existing(made)
 
 
-@pytest.mark.parametrize("name", ["_row_id", "_KEY_id", "rowkind", " ", "\u3000"])
+@together("name", ["_row_id", "_KEY_id", "rowkind", " ", "\u3000"])
 def test_names_that_java_takes_for_its_own_or_does_not_read_are_refused(name: str) -> None:
     with pytest.raises(ChangeRefused, match="Paimon keeps such names for itself"):
         PaimonRules({}, {}).check_column(TableId("shop", "orders"), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from printed_steps import Query, printed
+from together import together
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.steps import ChangeRemark, Statement
@@ -91,7 +92,7 @@ def test_a_table_that_cannot_be_sorted_is_refused() -> None:
         statements(layout(), CreateTable(LOG, TableSchema((Column("x", DataType.parse("DOUBLE")),))))
 
 
-@pytest.mark.parametrize("name", ["__op", "__OP", "__row"])
+@together("name", ["__op", "__OP", "__row"])
 def test_reserved_names_are_refused(name: str) -> None:
     odd = Column(name, DataType.parse("INT"))
     for change in (CreateTable(LOG, TableSchema((ID, odd), ("id",))), AddColumn(ORDERS, odd)):
@@ -106,8 +107,8 @@ def test_an_existing_table_gets_the_columns_that_are_missing() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("there", "reason"),
+@together(
+    "there, reason",
     [
         (StarRocksTable(ORDERS, orders().columns), r"exists with the primary key \(\)"),
         (StarRocksTable(ORDERS, (column("id", "INT"),), ("id",)), "exists with type INT, which does not hold"),
@@ -123,8 +124,8 @@ TEXT = AlterColumnType(ORDERS, Column("note", DataType.parse("STRING")), NOTE)
 QTY = AddColumn(ORDERS, Column("qty", DataType.parse("INT UNSIGNED"), default="3", comment="how many"))
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
+@together(
+    "change, expected",
     [
         (QTY, ["ALTER TABLE `shop`.`orders` ADD COLUMN `qty` BIGINT NULL DEFAULT '3' COMMENT 'how many'"]),
         (TEXT, ["ALTER TABLE `shop`.`orders` MODIFY COLUMN `note` VARCHAR(1048576) NULL"]),
@@ -135,7 +136,6 @@ QTY = AddColumn(ORDERS, Column("qty", DataType.parse("INT UNSIGNED"), default="3
         (AlterTableComment(ORDERS, "c"), ["ALTER TABLE `shop`.`orders` COMMENT = 'c'"]),
         (CreateTable(ORDERS, KEYED), []),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_a_change_and_the_same_change_again(change: SchemaChange, expected: list[str]) -> None:
     there = layout(orders())
@@ -153,8 +153,8 @@ def test_columns_that_are_altered_may_need_a_job_and_tables_do_not() -> None:
     assert [step.job for step in found if isinstance(step, Statement)] == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("there", "source", "old", "expected"),
+@together(
+    "there, source, old, expected",
     [
         (column("c", "INT"), "BIGINT", "INT", "BIGINT"),
         (column("c", "BIGINT"), "INT", "BIGINT", None),
@@ -177,8 +177,8 @@ def test_a_modified_column_keeps_its_default() -> None:
     assert sql.endswith("MODIFY COLUMN `c` BIGINT NULL DEFAULT '7'")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "condition"),
+@together(
+    "old, new, condition",
     [
         ("DOUBLE", "VARCHAR(64)", "`c` IS NOT NULL"),
         ("STRING", "JSON", "`c` IS NOT NULL"),
@@ -290,8 +290,8 @@ def test_a_table_that_was_created_and_dropped_before_the_crash_is_left_alone() -
     assert statements(layout(), *later) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
+@together(
+    "change, reason",
     [
         (AddColumn(LOG, NOTE), "the table does not exist"),
         (RenameColumn(ORDERS, "nothing", "else"), "there is no column nothing"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from together import together
 
 from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.shared.streamload.settings import http_servers, sql_servers
@@ -31,8 +32,8 @@ def test_addresses_of_several_front_ends() -> None:
     assert [address.host_header for address in sql_servers(made).frontends] == ["fe1:9030", "fe2:9030"]
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
+@together(
+    "key, text",
     [
         ("jdbc-url", "mysql://fe1:9030"),
         ("jdbc-url", "jdbc:mysql://user:pw@fe1:9030"),
@@ -49,7 +50,7 @@ def test_values_that_cannot_be_are_refused(key: str, text: object) -> None:
         options(**{key: text})
 
 
-@pytest.mark.parametrize(
+@together(
     "key",
     [
         "sink.buffer-flush.max-bytes", "sink.buffer-flush.interval-ms", "sink.scan-frequency.ms",
@@ -61,8 +62,8 @@ def test_options_of_flink_without_meaning_are_accepted_and_explained(key: str) -
     assert StarRocksSinkOptions.ignored(key)
 
 
-@pytest.mark.parametrize(
-    ("header", "text"),
+@together(
+    "header, text",
     [
         ("max_filter_ratio", "0.1"),
         ("where", "id > 1"),
@@ -76,9 +77,7 @@ def test_headers_that_would_lose_rows_are_refused(header: str, text: str) -> Non
     assert [remark.key for remark in options(**{key: text}).problems()] == [key]
 
 
-@pytest.mark.parametrize(
-    ("header", "text"), [("format", "json"), ("strip_outer_array", "true"), ("strict_mode", "false")]
-)
+@together("header, text", [("format", "json"), ("strip_outer_array", "true"), ("strict_mode", "false")])
 def test_headers_of_the_format_have_no_effect_and_that_is_said(header: str, text: str) -> None:
     made = options(**{f"sink.properties.{header}": text})
     assert list(made.problems()) == []
@@ -93,7 +92,7 @@ def test_other_headers_and_table_properties_are_passed_on() -> None:
     assert list(made.warnings()) == []
 
 
-@pytest.mark.parametrize(("text", "packing"), [("gzip", "gzip"), ("LZ4_FRAME", "lz4"), ("zstd", "zstd")])
+@together("text, packing", [("gzip", "gzip"), ("LZ4_FRAME", "lz4"), ("zstd", "zstd")])
 def test_bodies_are_compressed_as_the_header_says(text: str, packing: str) -> None:
     made = options(**{"sink.properties.compression": text})
     assert list(made.problems()) == list(made.warnings()) == []

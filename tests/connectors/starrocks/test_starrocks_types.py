@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from together import together
 
 from cdc.schema import Column, DataType, Kind
 from connectors.shared.streamload.sql_types import SqlType, data_type
@@ -11,8 +11,8 @@ from connectors.starrocks.types import SECONDS_DIGITS, TypeRules, default_text, 
 RULES = TypeRules()
 
 
-@pytest.mark.parametrize(
-    ("source", "created", "in_key"),
+@together(
+    "source, created, in_key",
     [
         ("BOOLEAN", "BOOLEAN", "BOOLEAN"),
         ("TINYINT", "TINYINT", "TINYINT"),
@@ -51,7 +51,7 @@ def test_every_source_type_has_a_column_type(source: str, created: str, in_key: 
     assert str(RULES.column_type(DataType.parse(source), key=True)) == in_key
 
 
-@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+@together("kind", list(Kind))
 def test_a_created_column_takes_the_values_it_was_made_for(kind: Kind) -> None:
     source = DataType(kind, 20, 2) if kind is Kind.DECIMAL else DataType(kind, 3 if kind is Kind.CHAR else None)
     for key in (False, True):
@@ -66,8 +66,8 @@ def test_bytes_per_character_and_json_follow_the_options() -> None:
     assert str(rules.column_type(DataType.parse("JSON"), key=False)) == "JSON"
 
 
-@pytest.mark.parametrize(
-    ("actual", "source", "takes"),
+@together(
+    "actual, source, takes",
     [
         (SqlType("BIGINT"), "INT", True),
         (SqlType("INT"), "BIGINT", False),
@@ -97,8 +97,8 @@ def test_an_existing_column_is_taken_when_it_holds_every_value(actual: SqlType, 
     assert RULES.holds(actual, DataType.parse(source), key=False) is takes
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
+@together(
+    "row, expected",
     [
         (("tinyint", None, None), "BOOLEAN"),
         (("tinyint", 3, 0), "TINYINT"),
@@ -119,8 +119,8 @@ def test_types_that_are_never_written_show_as_text_and_cannot_be_loaded() -> Non
     assert SqlType("BITMAP").target("c", nullable=True, is_key=False) is None
 
 
-@pytest.mark.parametrize(
-    ("source", "default", "text"),
+@together(
+    "source, default, text",
     [
         ("INT", "7", "7"),
         ("INT", "uuid()", None),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from together import together
 
 from cdc.block import arrow_type
 from cdc.errors import SinkError, SourceError, SourceUnavailable, SpecError
@@ -79,7 +80,7 @@ def test_a_before_image_stays_with_its_after_image() -> None:
     assert values.latest_offset({"line": 1}, Limits(max_bytes=1, max_rows=1), 0.0) == {"line": 3}
 
 
-@pytest.mark.parametrize("parallelism", [1, 2, 3, 4, 7])
+@together("parallelism", [1, 2, 3, 4, 7])
 def test_no_split_parts_the_images_of_an_update(parallelism: int) -> None:
     updates = [image(op, number) for number in range(3) for op in ("-U", "+U")]
     values = source(CREATE, image("+I", 1), *updates)
@@ -211,13 +212,13 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "written", "value"), VALUES)
+@together("type_, written, value", VALUES)
 def test_values_are_read(type_: str, written: Any, value: Any) -> None:
     assert decoded(written, DataType.parse(type_)) == value
 
 
-@pytest.mark.parametrize(
-    ("type_", "written"),
+@together(
+    "type_, written",
     [
         ("BOOLEAN", 1), ("INT", True), ("INT", "1"), ("INT", 1.5), ("DOUBLE", "1"),
         ("FLOAT", 1e39), ("FLOAT", 3.4028235677973366e38), ("DECIMAL(5, 2)", "one"),
@@ -246,7 +247,7 @@ ROUND_TRIP = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "value", "written"), ROUND_TRIP)
+@together("type_, value, written", ROUND_TRIP)
 def test_values_are_written_as_they_are_read(type_: str, value: Any, written: Any) -> None:
     data_type = DataType.parse(type_)
     assert encoded(value, data_type) == written

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from together import together
 from without_java import without_java
 
 from cdc.errors import EngineError
@@ -54,8 +55,8 @@ def nothing_bundled() -> Path | None:
     return None
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
+@together(
+    "text, version",
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "21" 2023-09-19 LTS', 21),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+from together import together
 
 from cdc.errors import EngineError
 from cdc.job.spark.master import check_master
@@ -35,6 +36,6 @@ def test_a_host_that_is_none_and_an_address_that_is_none() -> None:
         check_master("spark://host")
 
 
-@pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://10.0.0.1:6443"])
+@together("master", ["local[2]", "yarn", "k8s://https://10.0.0.1:6443"])
 def test_other_masters_are_not_asked(master: str) -> None:
     check_master(master, tries_s=0)

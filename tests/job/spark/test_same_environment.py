@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from pyspark import cloudpickle
+from together import together
 
 from cdc.errors import EngineError
 from cdc.job.error_transport import recover
@@ -20,8 +21,8 @@ from cdc.job.spark.same_environment import CODE, check, installed, look
 HERE = {"Python": "3.11", "pyarrow": "26.0", CODE: "0123456789ab"}
 
 
-@pytest.mark.parametrize(
-    ("there", "said"),
+@together(
+    "there, said",
     [
         ({**HERE, "Python": "3.12"}, "Python is 3.12 there and 3.11 here"),
         ({**HERE, "pyarrow": ""}, "pyarrow is missing there"),

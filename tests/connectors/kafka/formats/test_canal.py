@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from read_messages import Read, messages
+from together import together
 
 from cdc.schema import TableId
 from connectors.kafka.formats.canal import CanalFormat
@@ -80,7 +81,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("mysql_type", "written", "data_type", "value"), VALUES, ids=[item[0] for item in VALUES])
+@together("mysql_type, written, data_type, value", VALUES)
 def test_types(mysql_type: str, written: str, data_type: str, value: object) -> None:
     types = {"id": "int(11)", "c": mysql_type}
     data = [{"id": "1", "c": written}, {"id": "2", "c": None}]

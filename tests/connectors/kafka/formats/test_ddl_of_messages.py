@@ -2,8 +2,8 @@
 
 import json
 
-import pytest
 from read_messages import messages
+from together import together
 
 from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats.canal import CanalFormat
@@ -12,8 +12,8 @@ from connectors.kafka.formats.ddl import AlteredColumns, Change, Changes, change
 A, B = TableId("shop", "a"), TableId("shop", "b")
 
 
-@pytest.mark.parametrize(
-    ("sql", "change"),
+@together(
+    "sql, change",
     [
         ("truncate table a", TruncateTable(A)),
         ("TRUNCATE `a` ; ", TruncateTable(A)),
@@ -50,7 +50,7 @@ def test_a_statement_about_several_tables_is_its_steps_in_order() -> None:
     assert changes_of("rename table a to shop.b", "shop", of_new_name=True) == ()
 
 
-@pytest.mark.parametrize(
+@together(
     "sql",
     [
         "",
@@ -75,8 +75,8 @@ def test_other_statements_are_left_alone(sql: str) -> None:
     assert all(isinstance(change, AlteredColumns) and change.nothing for change in changes_of(sql, "shop"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "table", "sql", "changes"),
+@together(
+    "kind, table, sql, changes",
     [
         ("RENAME", "b", "rename table a to b", (RenameTable(A, B),)),
         ("ALTER", "b", "alter table a rename b", (RenameTable(A, B),)),

@@ -3,9 +3,9 @@
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-import pytest
 from debezium_messages import INT64, TEXT, envelope, key_with_schema, logical, text, with_schema
 from read_messages import Read, messages
+from together import together
 
 from cdc.schema import TableId, TruncateTable
 from connectors.kafka.formats.debezium import DebeziumFormat
@@ -132,7 +132,7 @@ TYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("about", "written", "data_type", "value"), TYPES, ids=[item[2] for item in TYPES])
+@together("about, written, data_type, value", TYPES)
 def test_types(about: dict, written: object, data_type: str, value: object) -> None:
     fields = {"id": INT64, "c": about}
     rows = [{"id": 1, "c": written}, {"id": 2, "c": None}]
@@ -165,8 +165,8 @@ def test_impossible_dates_are_null_and_counted() -> None:
     assert found.counts == {"invalid-date-to-null shop.orders.c": 1}
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
+@together(
+    "value, reason",
     [
         (b"hello", "no JSON object (byte 0)"),
         (b'{"op":"c"', "no JSON object (byte 9)"),

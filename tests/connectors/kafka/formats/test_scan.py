@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from together import together
 
 from connectors.kafka.formats.scan import Texts, Tree
 from connectors.kafka.kernels import ABSENT, INTEGER, NULL, scan
@@ -70,7 +71,7 @@ def test_texts_that_end_anywhere_are_faults() -> None:
     assert (found.faults > 0).all()
 
 
-@pytest.mark.parametrize("inside", ["{", "}", "\\\\", '\\"', "[]"])
+@together("inside", ["{", "}", "\\\\", '\\"', "[]"])
 def test_brackets_in_strings_do_not_end_an_object(inside: str) -> None:
     for size in range(140):
         text = ('{"k":"' + "x" * size + inside + '","l":[{}]}, {}').encode()
@@ -88,7 +89,7 @@ def test_several_threads_may_look_for_the_same_members() -> None:
             assert (found.cells(other, "y").kinds == ABSENT).all()
 
 
-@pytest.mark.parametrize(
+@together(
     "name",
     [
         'a"b',
@@ -133,7 +134,7 @@ def _utf16(text: str) -> list[int]:
     return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
 
 
-@pytest.mark.parametrize("name", [r"\x", r"\u12", r"\ud800", r"\udc00", r"\ud800\u0041", r"\u00g0", r"\ud83d\n"])
+@together("name", [r"\x", r"\u12", r"\ud800", r"\udc00", r"\ud800\u0041", r"\u00g0", r"\ud83d\n"])
 def test_a_name_with_an_escape_that_is_none_is_no_json(name: str) -> None:
     found = Tree({"a": None}).scan(Texts.of([f'{{"a":1,"{name}":2}}'.encode()]))
     assert found.faults[0] > 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from together import together
 
 from cdc.errors import UnsupportedChange
 from cdc_services.server import MySqlServer
@@ -117,7 +118,7 @@ def test_every_collation_id_has_the_servers_character_set(any_server: MySqlServe
     assert {charset for _, charset in rows} <= KNOWN
 
 
-@pytest.mark.parametrize("number", [0, -1, 17, 1024, 1041, 100_000])
+@together("number", [0, -1, 17, 1024, 1041, 100_000])
 def test_an_unknown_collation_id_has_no_character_set(number: int) -> None:
     assert charset_of(number) is None
 
@@ -138,7 +139,7 @@ def test_bytes_hidden_under_a_null_are_not_read() -> None:
     assert to_utf8(array, "cp1251").to_pylist() == [None, "a"]
 
 
-@pytest.mark.parametrize("charset", sorted(IDENTITY))
+@together("charset", sorted(IDENTITY))
 def test_sets_that_are_utf8_already_are_not_copied(charset: str) -> None:
     array = pa.array([b"a", None, "é".encode()], pa.binary())[1:]
     result = to_utf8(array, charset)
@@ -146,8 +147,8 @@ def test_sets_that_are_utf8_already_are_not_copied(charset: str) -> None:
     assert result.buffers()[2].address == array.buffers()[2].address
 
 
-@pytest.mark.parametrize(
-    ("charset", "value"),
+@together(
+    "charset, value",
     [
         ("cp1251", b"ok\x98"), ("sjis", b"a\x81"), ("gbk", b"\x81\x20"), ("ucs2", b"\xd8\x00"), ("ucs2", b"a"),
         ("utf16", b"\xd8\x3d\x00a"), ("utf16le", b"\x00\xdc"), ("utf32", b"\x00\x11\x00\x00"), ("ujis", b"\x8f\xa2"),
@@ -164,9 +165,7 @@ def test_bytes_without_a_character_are_refused_with_the_bytes(charset: str, valu
     assert replaced.count("\ufffd") == 1
 
 
-@pytest.mark.parametrize(
-    "bad", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"12345678\x80"]
-)
+@together("bad", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"12345678\x80"])
 def test_what_servers_keep_as_utf8_and_is_none_is_refused_or_replaced(bad: bytes) -> None:
     array = pa.array([b"fine", None, "é😀".encode() + bad, bad], pa.binary())[1:]
     with pytest.raises(UnsupportedChange, match=f"{bad.hex()} are not text in character set utf8mb4"):

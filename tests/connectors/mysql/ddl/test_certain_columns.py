@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from cdc.schema import TableId
 from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
@@ -17,9 +18,9 @@ def column(kind: str, length: int | None = None, scale: int | None = None, chars
     return MySqlColumn("c", kind, length, scale, charset=charset)
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize(
-    ("old", "new", "certain"),
+@together("strict", [True, False])
+@together(
+    "old, new, certain",
     [
         (column("float"), column("float", 5, 2), False),
         (column("double"), column("double", 5, 2), False),
@@ -33,16 +34,16 @@ def test_any_session_rounds_to_new_digits(old: MySqlColumn, new: MySqlColumn, ce
     assert (uncertain_column(old, new, strict=strict) == "") == certain
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("other", [column("varbinary", 300), column("binary", 3), column("blob")])
+@together("strict", [True, False])
+@together("other", [column("varbinary", 300), column("binary", 3), column("blob")])
 def test_bits_are_a_number_and_its_digits_become_bytes(other: MySqlColumn, strict: bool) -> None:
     bits = column("bit", 20)
     assert uncertain_column(bits, other, strict=strict)
     assert uncertain_column(other, bits, strict=strict)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "certain"),
+@together(
+    "old, new, certain",
     [
         (column("mediumblob"), column("tinyblob"), False),
         (column("varchar", 63, charset="utf8mb4"), column("tinytext", charset="utf8mb4"), True),
@@ -72,9 +73,9 @@ def test_only_a_strict_session_refuses_to_cut(old: MySqlColumn, new: MySqlColumn
     assert uncertain_column(old, new, strict=True) == ""
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize(
-    ("old", "new", "certain"),
+@together("strict", [True, False])
+@together(
+    "old, new, certain",
     [
         (column("text", charset="utf8mb4"), column("tinytext", charset="utf8mb4"), False),
         (column("varchar", 64, charset="utf8mb4"), column("tinytext", charset="utf8mb4"), False),
@@ -95,7 +96,7 @@ def test_blanks_beyond_the_length_of_a_converted_text_are_cut_in_any_mode(
     assert (uncertain_column(old, new, strict=strict) == "") == (strict if certain is None else certain)
 
 
-@pytest.mark.parametrize(("before", "after", "mode", "zone", "certain"), [
+@together("before, after, mode, zone, certain", [
     ("CHAR(9)", "VARCHAR(9)", 1 << 31, "", False), ("CHAR(9)", "VARCHAR(9)", 1 << 21, "", True),
     ("CHAR(9)", "CHAR(19)", 1 << 31, "", True), ("TIMESTAMP", "TIMESTAMP(3)", 0, "SYSTEM", False),
     ("TIMESTAMP", "TIMESTAMP(3)", 0, "", False), ("TIMESTAMP", "TIMESTAMP(3)", 0, "+05:00", True),
@@ -126,7 +127,7 @@ def test_nulls_of_a_timestamp_become_the_time_of_the_statement(strict: bool) -> 
 TINYINT1 = column("tinyint", 1)
 
 
-@pytest.mark.parametrize("new", [column("int"), column("tinyint"), column("varchar", 9, charset="utf8mb4")])
+@together("new", [column("int"), column("tinyint"), column("varchar", 9, charset="utf8mb4")])
 def test_a_boolean_of_the_sink_does_not_tell_the_number_that_it_is(new: MySqlColumn) -> None:
     assert uncertain_column(TINYINT1, new, strict=True, tinyint1_as_boolean=True) != ""
     assert uncertain_column(new, TINYINT1, strict=True, tinyint1_as_boolean=True) != ""
@@ -137,7 +138,7 @@ def test_a_boolean_of_the_sink_does_not_tell_the_number_that_it_is(new: MySqlCol
 COMPUTED = "id INT PRIMARY KEY, a INT, t VARCHAR(9), d DECIMAL(5,2), v INT AS (a * 2) VIRTUAL, s TEXT AS (d) STORED"
 
 
-@pytest.mark.parametrize(("clauses", "computed"), [
+@together("clauses, computed", [
     ("MODIFY v INT AS (a * 3) VIRTUAL", "vs"), ("CHANGE s r TEXT AS (t) STORED", "vr"), ("MODIFY a INT AS (3)", "avs"),
     ("MODIFY d DECIMAL(9,4)", "vs"), ("MODIFY a INT UNSIGNED", "vs"), ("MODIFY t VARCHAR(9) COLLATE utf8mb4_bin", "vs"),
     ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "vs"), ("MODIFY a CHAR(5)", "vs"),
@@ -158,7 +159,7 @@ def test_what_the_server_recomputes_is_copied_or_told(clauses: str, computed: st
     assert {name for name in "avsr" if f"computed column {name} " in told} == set(computed)
 
 
-@pytest.mark.parametrize(("dialect", "charset", "computed"), [
+@together("dialect, charset, computed", [
     (MARIADB, "utf16", True), (MARIADB, "utf8mb4", False), (DdlDialect(), "utf16", False),
 ])  # fmt: skip
 def test_literals_of_expressions_have_the_character_set_of_mariadbs_table(
@@ -171,7 +172,7 @@ def test_literals_of_expressions_have_the_character_set_of_mariadbs_table(
     assert ("its literals" in str(altered.delta.uncertain)) == computed
 
 
-@pytest.mark.parametrize(("before", "told"), [("INT", True), ("INT AUTO_INCREMENT", False), ("SERIAL", False)])
+@together("before, told", [("INT", True), ("INT AUTO_INCREMENT", False), ("SERIAL", False)])
 def test_rows_that_the_server_numbers_are_copied_or_told(before: str, told: bool) -> None:
     """Those with 0 or NULL get a number where a column becomes AUTO_INCREMENT, not where it was that already."""
 
@@ -208,13 +209,13 @@ def test_it_is_copied_or_told() -> None:
     assert "values of column a are converted to INT" in applied(copies=False).notices[0]
 
 
-@pytest.mark.parametrize(("before", "after", "strict"), [
+@together("before, after, strict", [
     ("INT NULL", "INT NOT NULL", False), ("VARCHAR(20) NULL", "VARCHAR(10) NOT NULL", False),
     ("TEXT", "TINYTEXT", False), ("DECIMAL(9,2)", "DECIMAL(9,2) UNSIGNED", False), ("FLOAT", "FLOAT UNSIGNED", False),
     ("INT", "VARCHAR(3)", False), ("INT ZEROFILL", "VARCHAR(20)", True), ("FLOAT", "FLOAT(5,2)", True),
     ("BIT(3)", "BIT(12)", True), ("DATETIME(3)", "DATETIME", True), ("VARCHAR(30)", "TIME(2)", True),
 ])  # fmt: skip
-@pytest.mark.parametrize("clause", ["MODIFY a {}", "CHANGE a b {}"])
+@together("clause", ["MODIFY a {}", "CHANGE a b {}"])
 def test_what_no_sink_can_see_is_told_where_nothing_is_copied(
     before: str, after: str, strict: bool, clause: str
 ) -> None:
@@ -226,7 +227,7 @@ def test_what_no_sink_can_see_is_told_where_nothing_is_copied(
     assert "column a" in notice
 
 
-@pytest.mark.parametrize(("after", "told"), [("VARCHAR(20)", True), ("INT", True), ("DATETIME", False)])
+@together("after, told", [("VARCHAR(20)", True), ("INT", True), ("DATETIME", False)])
 def test_dates_that_no_calendar_has_are_told_of_where_they_become_something_else(after: str, told: bool) -> None:
     one = TableDefinitions(captures=lambda table: True)
     one.apply("CREATE TABLE t (a DATE)", "shop")
@@ -237,7 +238,7 @@ def test_dates_that_no_calendar_has_are_told_of_where_they_become_something_else
     assert bool(notices) == told
 
 
-@pytest.mark.parametrize("clause", ["MODIFY id BIGINT", "CHANGE ID Id BIGINT", "MODIFY id INT COMMENT 'x'"])
+@together("clause", ["MODIFY id BIGINT", "CHANGE ID Id BIGINT", "MODIFY id INT COMMENT 'x'"])
 def test_a_key_has_no_nulls_to_become_other_values(clause: str) -> None:
     one = TableDefinitions(captures=lambda table: True, copied_when_uncertain=lambda table: True)
     one.apply("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "shop")

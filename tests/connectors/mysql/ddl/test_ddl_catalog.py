@@ -9,6 +9,7 @@ import pytest
 from ddl_tables import apply_changes, catalog
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from together import together
 from trials import trials
 
 from cdc.errors import SchemaUnknown, SourceError, UnsupportedChange
@@ -74,7 +75,7 @@ def test_a_generated_invisible_key_stays_first_where_the_server_makes_such_keys(
     assert [column.name for column in one.tables[T].columns] == found
 
 
-@pytest.mark.parametrize("sql", ["ALTER TABLE t ADD INDEX (a)", "CREATE INDEX i ON t (a)", "ANALYZE TABLE t", "BEGIN"])
+@together("sql", ["ALTER TABLE t ADD INDEX (a)", "CREATE INDEX i ON t (a)", "ANALYZE TABLE t", "BEGIN"])
 def test_statements_that_change_nothing_here(sql: str) -> None:
     result = catalog("CREATE TABLE t (a INT)").apply(sql, "shop")
     assert not result.captured
@@ -106,9 +107,7 @@ def test_tables_of_others_are_tracked_but_give_no_changes() -> None:
     assert created.schema.names == ("a", "b")
 
 
-@pytest.mark.parametrize(
-    "sql", ["ALTER TABLE u ADD b INT AFTER x", "ALTER TABLE u DROP x", "CREATE TABLE u LIKE unknown"]
-)
+@together("sql", ["ALTER TABLE u ADD b INT AFTER x", "ALTER TABLE u DROP x", "CREATE TABLE u LIKE unknown"])
 def test_what_does_not_fit_a_table_of_others_stops_nothing(sql: str) -> None:
     one = catalog("CREATE TABLE u (a INT)", wanted="t")
     found = one.apply(sql, "shop")
@@ -117,7 +116,7 @@ def test_what_does_not_fit_a_table_of_others_stops_nothing(sql: str) -> None:
         catalog("CREATE TABLE u (a INT)", wanted="t").apply("ALTER TABLE u DROP x, RENAME TO t", "shop")
 
 
-@pytest.mark.parametrize(
+@together(
     "sql",
     [
         "CREATE TABLE t LIKE unknown",
@@ -132,9 +131,7 @@ def test_a_captured_table_of_unknown_definition_stops(sql: str) -> None:
         catalog(wanted="t").apply(sql, "shop")
 
 
-@pytest.mark.parametrize(
-    "clause", ["ADD a INT", "DROP x", "ADD Z INT", "CHANGE x y INT", "ADD b INT AFTER x", "ADD PRIMARY KEY (x)"]
-)
+@together("clause", ["ADD a INT", "DROP x", "ADD Z INT", "CHANGE x y INT", "ADD b INT AFTER x", "ADD PRIMARY KEY (x)"])
 def test_an_alter_that_does_not_fit_stops_and_changes_nothing(clause: str) -> None:
     one = catalog("CREATE TABLE t (a INT)")
     before = dict(one.tables)
@@ -179,8 +176,8 @@ def test_there_and_back_in_one_statement_is_nothing() -> None:
     assert not result.notices
 
 
-@pytest.mark.parametrize(
-    ("pairs", "steps"),
+@together(
+    "pairs, steps",
     [("t TO x", [(T, "x")]), ("t TO u", []), ("t TO x, t TO y", [(T, "y")]), ("t TO u, u TO x", [(U, "x")]),
      ("no TO u", []), ("no TO x, t TO x", [(T, "x")]), ("t TO x, u TO t, t TO y", [(T, "x"), (U, "t"), (T, "y")])],
 )  # fmt: skip
@@ -282,7 +279,7 @@ def test_statement_dml_is_reported_when_it_may_concern_captured_tables() -> None
         assert not one.apply(f"INSERT INTO other.u {harmless}", "other").captured
 
 
-@pytest.mark.parametrize(
+@together(
     "sql",
     [
         "INSERT INTO t VALUES (1)",
@@ -326,8 +323,8 @@ def test_values_that_the_server_computed_are_given_or_noted() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "reason"),
+@together(
+    "before, after, reason",
     [
         ("VARCHAR(9)", "ENUM('a')", "a new type, ENUM, whose labels replace text that is equal to them,"),
         ("TEXT", "SET('a')", "a new type, SET, whose labels replace text that is equal to them,"),
@@ -401,9 +398,7 @@ def test_sequences_are_no_tables() -> None:
     assert one.sequences == {U}
 
 
-@pytest.mark.parametrize(
-    "sql", ["CREATE OR REPLACE SEQUENCE t", "CREATE OR REPLACE TABLE t LIKE s", "ALTER TABLE t SEQUENCE = 1"]
-)
+@together("sql", ["CREATE OR REPLACE SEQUENCE t", "CREATE OR REPLACE TABLE t LIKE s", "ALTER TABLE t SEQUENCE = 1"])
 def test_a_table_that_becomes_a_sequence_is_gone(sql: str) -> None:
     one = catalog("CREATE SEQUENCE s", "CREATE TABLE t (a INT)", dialect=DdlDialect.of("10.11.19-MariaDB"))
     assert one.apply("CREATE SEQUENCE IF NOT EXISTS t", "shop").changes == ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
 from ddl_tables import apply_changes, tables
 from hypothesis import given
 from hypothesis import strategies as st
+from together import together
 
 from cdc.schema import (
     AddColumn,
@@ -141,8 +141,8 @@ def test_a_table_is_renamed_first_and_commented_last() -> None:
     assert diff(old, new) == [RenameTable(T, U), AddColumn(U, Column("b", INT)), AlterTableComment(U, "c")]
 
 
-@pytest.mark.parametrize(
-    ("column", "fill"),
+@together(
+    "column, fill",
     [
         (MySqlColumn("x", "int"), None),
         (MySqlColumn("x", "int", nullable=False), "0"),

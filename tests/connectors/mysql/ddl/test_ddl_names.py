@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from cdc.schema import TableId
 from connectors.mysql.ddl.catalog import TableDefinitions
@@ -17,8 +18,8 @@ def found(sql: str, database: str = "shop") -> set[str]:
     return {table.table for table in names_in(sql, database, TABLES)}
 
 
-@pytest.mark.parametrize(
-    ("sql", "names"),
+@together(
+    "sql, names",
     [
         ("FROB TABLE t", {"t"}),
         ("FROB TABLE `my-table`, t", {"my-table", "t"}),

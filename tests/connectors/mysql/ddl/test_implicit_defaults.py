@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from ddl_tables import catalog
+from together import together
 
 from connectors.mysql.ddl.defaults import default_text, fill_text
 from connectors.mysql.table import MySqlColumn
@@ -11,8 +11,8 @@ from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import Default, DefaultKind
 
 
-@pytest.mark.parametrize(
-    ("type_", "text"),
+@together(
+    "type_, text",
     [
         ("json", "null"),
         ("inet4", "0.0.0.0"),
@@ -26,8 +26,8 @@ def test_rows_already_there_get_the_servers_implicit_default(type_: str, text: s
     assert fill_text(MySqlColumn("c", type_, nullable=False)) == text
 
 
-@pytest.mark.parametrize(
-    ("type_", "default", "fill"),
+@together(
+    "type_, default, fill",
     [
         ("DATE", "'0000-00-00'", None),
         ("DATE", "'0000-01-01'", None),
@@ -50,8 +50,8 @@ def test_defaults_may_have_all_65_digits() -> None:
     assert default_text(default, column, DdlDialect()) == "9" * 35 + ".5" + "0" * 29
 
 
-@pytest.mark.parametrize(
-    ("type_", "text", "stored"),
+@together(
+    "type_, text, stored",
     [
         ("double", "1.25", "1.2"), ("double", "1.35", "1.4"), ("double", "-1.25", "-1.2"), ("float", "1.25", "1.2"),
         ("time", "1 10:00", "34:00:00.0"), ("time", "-1 2", "-26:00:00.0"), ("time", "10:11", "10:11:00.0"),
@@ -131,26 +131,26 @@ def added(definition: str, dialect: DdlDialect | None = None) -> tuple[str, tupl
     return "; ".join(found.reason for found in uncertain.values()), notices
 
 
-@pytest.mark.parametrize(("definition", "reason"), NOT_TOLD)
+@together("definition, reason", NOT_TOLD)
 def test_a_default_that_servers_read_their_own_way_has_the_table_copied(definition: str, reason: str) -> None:
     copied, (notice,) = added(definition)
     assert reason in copied
     assert reason in notice
 
 
-@pytest.mark.parametrize(("definition", "reason"), NOT_IN_EVERY_SINK)
+@together("definition, reason", NOT_IN_EVERY_SINK)
 def test_a_default_that_a_sink_cannot_have_has_the_table_copied(definition: str, reason: str) -> None:
     copied, notices = added(definition)
     assert reason in copied
     assert notices == ()
 
 
-@pytest.mark.parametrize("definition", CERTAIN)
+@together("definition", CERTAIN)
 def test_a_constant_that_every_sink_takes_copies_nothing(definition: str) -> None:
     assert added(definition) == ("", ())
 
 
-@pytest.mark.parametrize("function", ["uuid()", "uuid_short()", "(uuid_short())", "rand() ", "NEXT VALUE FOR s"])
+@together("function", ["uuid()", "uuid_short()", "(uuid_short())", "rand() ", "NEXT VALUE FOR s"])
 def test_a_computed_default_of_mariadb_has_the_table_copied(function: str) -> None:
     copied, _ = added(f"VARCHAR(40) DEFAULT {function}", DdlDialect.of("10.11.19-MariaDB"))
     assert "the server computed column c" in copied

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ddl_tables import catalog
+from together import together
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import (
@@ -63,8 +64,8 @@ def added(one: TableDefinitions, name: str) -> SchemaChange:
     return AddColumn(T, table_schema(one.tables[T]).column(name))
 
 
-@pytest.mark.parametrize("tool", [gh_ost, pt_osc])
-@pytest.mark.parametrize("clauses", ["ADD x TEXT", "ADD COLUMN x INT NOT NULL DEFAULT 5", "ADD x INT, ADD INDEX (x)"])
+@together("tool", [gh_ost, pt_osc])
+@together("clauses", ["ADD x TEXT", "ADD COLUMN x INT NOT NULL DEFAULT 5", "ADD x INT, ADD INDEX (x)"])
 def test_an_added_column_is_added_and_the_rows_stay(tool, clauses: str) -> None:  # type: ignore[no-untyped-def]
     one = known()
     result = tool(one, clauses)
@@ -75,10 +76,8 @@ def test_an_added_column_is_added_and_the_rows_stay(tool, clauses: str) -> None:
     assert not one.marks
 
 
-@pytest.mark.parametrize("tool", [gh_ost, pt_osc])
-@pytest.mark.parametrize(
-    "clauses", ["ENGINE=InnoDB", "ADD INDEX (c)", "ALTER c SET DEFAULT 4", "MODIFY u INT UNSIGNED"]
-)
+@together("tool", [gh_ost, pt_osc])
+@together("clauses", ["ENGINE=InnoDB", "ADD INDEX (c)", "ALTER c SET DEFAULT 4", "MODIFY u INT UNSIGNED"])
 def test_a_swap_that_leaves_all_values_alone(tool, clauses: str) -> None:  # type: ignore[no-untyped-def]
     assert not tool(known(), clauses).delta.uncertain
 
@@ -89,7 +88,7 @@ def test_wider_integers_are_certain() -> None:
     assert not result.delta.uncertain
 
 
-@pytest.mark.parametrize(
+@together(
     "clauses",
     [
         "DROP c",
@@ -118,7 +117,7 @@ def test_wider_integers_are_certain() -> None:
         "ADD x INT AUTO_INCREMENT, ADD KEY (x)",
     ],
 )
-@pytest.mark.parametrize("tool", [gh_ost, pt_osc])
+@together("tool", [gh_ost, pt_osc])
 def test_rows_that_may_be_others_are_re_snapshotted(tool, clauses: str) -> None:  # type: ignore[no-untyped-def]
     result = tool(known(), clauses)
     assert list(result.delta.uncertain) == [T]
@@ -126,7 +125,7 @@ def test_rows_that_may_be_others_are_re_snapshotted(tool, clauses: str) -> None:
     assert not result.delta.arrived
 
 
-@pytest.mark.parametrize(
+@together(
     "statement",
     ["TRUNCATE t", "ALTER TABLE t DROP PARTITION p", "ALTER TABLE t ALTER c SET DEFAULT 1"],
 )
@@ -139,8 +138,8 @@ def test_what_the_tool_does_not_carry_over(statement: str) -> None:
     assert T in result.delta.uncertain
 
 
-@pytest.mark.parametrize("key", ["", ", UNIQUE (c)"])
-@pytest.mark.parametrize("copied", [True, False])
+@together("key", ["", ", UNIQUE (c)"])
+@together("copied", [True, False])
 def test_without_a_primary_key_rows_may_be_missing_from_the_copy_or_be_there_twice(key: str, copied: bool) -> None:
     """The tools look rows up by a unique key: one that is NULL there is not found, and written again."""
     one = catalog(f"CREATE TABLE t (a INT, c INT{key})", wanted="t", online_schema_changes=True)
@@ -181,7 +180,7 @@ def pt_osc_like(one: TableDefinitions, column: str) -> tuple[SchemaChange, ...]:
     return result.changes
 
 
-@pytest.mark.parametrize("copy", ["_t_gho", "_t_new", "__t_new"])
+@together("copy", ["_t_gho", "_t_new", "__t_new"])
 def test_where_nothing_is_copied_the_swap_is_an_alter_and_is_noted(copy: str) -> None:
     one = known(copied=False)
     one.apply(f"CREATE TABLE {copy} LIKE t", "shop")
@@ -267,8 +266,8 @@ def test_the_statements_around_a_change_concern_nobody() -> None:
 COMPUTED = "CREATE TABLE t (a BIGINT PRIMARY KEY AUTO_INCREMENT, c INT, d DECIMAL(5,2), v VARCHAR(20) AS (d) STORED)"
 
 
-@pytest.mark.parametrize(
-    ("clauses", "uncertain"),
+@together(
+    "clauses, uncertain",
     [
         ("MODIFY v VARCHAR(20) AS (c) STORED", True),
         ("MODIFY d DECIMAL(9,4)", True),

@@ -9,6 +9,7 @@ import pytest
 from cdc_process import wait_for
 from fake_stream import FakeServer, FakeStream
 from test_follower import LONG_S, following, taken, transactions
+from together import together
 
 from cdc.errors import SourceUnavailable
 from cdc_services.server import MySqlServer
@@ -25,8 +26,8 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("here", "behind"),
+@together(
+    "here, behind",
     [
         (LogPosition("b.000012", 70), 0),
         (LogPosition("b.000012", 4), 66),

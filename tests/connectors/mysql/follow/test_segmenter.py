@@ -28,6 +28,7 @@ from log_script import (
     sql,
     table_map,
 )  # fmt: skip
+from together import together
 
 from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.schema import TableId
@@ -253,8 +254,8 @@ def test_the_end_of_the_log_is_behind_the_head_of_a_file(cut: Any) -> None:
     assert (found[-1].file, found[-1].position) == ("binlog.000002", int(head.end_position[-1]))
 
 
-@pytest.mark.parametrize("cut", [pieces, lambda whole: [whole]])
-@pytest.mark.parametrize("begin", [seen(2), mariadb(2, STANDALONE)])
+@together("cut", [pieces, lambda whole: [whole]])
+@together("begin", [seen(2), mariadb(2, STANDALONE)])
 def test_the_end_of_the_log_is_behind_a_statement_that_changes_nothing(begin: Event, cut: Any) -> None:
     for text in ("FLUSH TABLES", "/* c */ GRANT SELECT ON *.* TO u", "ANALYZE TABLE t"):
         whole = chunk([begin, sql(text)])
@@ -401,7 +402,7 @@ def test_events_of_one_payload_share_a_position() -> None:
     assert sum(segment.bytes for segment in found) == int(whole.end_position[-1]) - 4
 
 
-@pytest.mark.parametrize("kind", [events.TABLE_MAP, events.MARIADB_GTID, events.XA_PREPARE])
+@together("kind", [events.TABLE_MAP, events.MARIADB_GTID, events.XA_PREPARE])
 def test_events_too_short_to_be_read_are_corruption(kind: int) -> None:
     broken = chunk([BEGIN, (events.XA_PREPARE, bytes(13)), XID])
     broken.type[1] = kind
@@ -410,7 +411,7 @@ def test_events_too_short_to_be_read_are_corruption(kind: int) -> None:
         plan([broken])
 
 
-@pytest.mark.parametrize("begin", [rows(1), table_map(1, "else.x"), (events.ROWS_QUERY, b"")])
+@together("begin", [rows(1), table_map(1, "else.x"), (events.ROWS_QUERY, b"")])
 def test_a_start_inside_a_transaction_is_refused(begin: Event) -> None:
     with pytest.raises(UnsupportedChange, match="inside a transaction") as caught:
         planned((events.PREVIOUS_GTIDS, bytes(8)), begin, rows(1), XID, *insert(1, "shop.t"))

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_binary import encode, opaque, random_document
 from json_kernel import STACK, kernel_text
+from together import together
 from trials import trials
 
 from cdc.errors import CorruptLog
@@ -46,8 +47,8 @@ def test_the_text_and_the_tree_have_the_value(value: object) -> None:
     assert tree_text(decode(document)) == text
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@together(
+    "value, text",
     [
         ({"b": [1, 2.5], "a": 1, "": {}}, '{"": {}, "a": 1, "b": [1, 2.5]}'),
         ('\b\t\n\f\r"\\/\x1f\x7f', '"\\b\\t\\n\\f\\r\\"\\\\/\\u001f\x7f"'),
@@ -88,7 +89,7 @@ def test_a_narrow_buffer_is_reported_and_nothing_behind_it_is_written() -> None:
     assert len(text) <= json_text_bound(len(document))
 
 
-@pytest.mark.parametrize(("start", "end"), [(-1, 2), (0, 99), (3, 2)])
+@together("start, end", [(-1, 2), (0, 99), (3, 2)])
 def test_a_range_outside_the_buffer_is_corrupt(start: int, end: int) -> None:
     assert json_text(np.frombuffer(encode([1]), np.uint8).copy(), start, end, np.zeros(99, np.uint8), 0, STACK) == -2
 
@@ -107,7 +108,7 @@ def test_offsets_that_share_bytes_end_soon() -> None:
     assert kernel_text(bomb) == -2
 
 
-@pytest.mark.parametrize(
+@together(
     "document",
     [
         b"\x04\x07", b"\x05\x01", b"\x0c\xff\xff\xff\xff\xff", b"\x0c\x05ab", b"\x0c\x01\xff", b"\x0d\x00",

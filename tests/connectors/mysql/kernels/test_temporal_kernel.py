@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
+from together import together
 
 from connectors.mysql.kernels.temporal import INVALID, days
 
@@ -19,7 +20,7 @@ def test_every_day_of_the_calendar() -> None:
         assert days(day.year, day.month, day.day) == number - _EPOCH
 
 
-@pytest.mark.parametrize("year", [1, 1600, 1900, 1999, 2000, 2023, 2024, 2100, 9999])
+@together("year", [1, 1600, 1900, 1999, 2000, 2023, 2024, 2100, 9999])
 def test_days_that_do_not_exist(year: int) -> None:
     for month in range(14):
         for day in range(33):
@@ -29,6 +30,6 @@ def test_days_that_do_not_exist(year: int) -> None:
                 assert days(year, month, day) == INVALID, (year, month, day)
 
 
-@pytest.mark.parametrize("year", [0, 10_000, 16_383])
+@together("year", [0, 10_000, 16_383])
 def test_years_that_sinks_cannot_show(year: int) -> None:
     assert days(year, 1, 1) == INVALID

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from binlog_builder import FIXTURES, gtid, log, query
+from together import together
 
 from cdc.errors import CorruptLog
 from connectors.mysql import events
@@ -40,8 +41,8 @@ def recorded(name: str, kind: int) -> list[tuple[ReceiveBuffer, int]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("sql", "kind"),
+@together(
+    "sql, kind",
     [
         ("BEGIN", events.BEGIN),
         ("begin", events.BEGIN),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from binlog_builder import FIXTURES, event, flat, format_description, gtid, log, names, query
+from together import together
 
 from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
 from connectors.mysql import events
@@ -65,13 +66,13 @@ def test_positions_are_file_offsets() -> None:
     assert flat(read_buffers(FIXTURES / "mysql.binlog"))[-1][1] == len(data)
 
 
-@pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("chunk_bytes", [1, 64, 1000])
+@together("name", RECORDED)
+@together("chunk_bytes", [1, 64, 1000])
 def test_small_reads_give_the_same_events(name: str, chunk_bytes: int) -> None:
     assert flat(read_buffers(FIXTURES / name, buffer_bytes=chunk_bytes)) == flat(read_buffers(FIXTURES / name))
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@together("name", RECORDED)
 def test_every_start_and_end_cuts_the_same_list(name: str) -> None:
     every = flat(read_buffers(FIXTURES / name))
     for cut in sorted({position for _, position, *_ in every}):

@@ -14,6 +14,7 @@ from binlog_builder import Event, flat
 from fake_stream import FakeServer, FakeStream
 from log_script import BEGIN, COMMIT, XID, chunk, insert, pieces, rows, seen, sql, table_map
 from servers import ServerFactory
+from together import together
 from waits import Waits
 
 from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
@@ -142,14 +143,14 @@ def payload_log() -> ReceiveBuffer:
     return whole
 
 
-@pytest.mark.parametrize("cut", range(7, 13))
+@together("cut", range(7, 13))
 def test_a_payload_in_several_chunks_is_read_to_its_end(cut: int) -> None:
     whole = payload_log()
     server = FakeServer(FakeStream([part(5, cut, whole), part(cut, 13, whole), part(13, 18, whole)]))
     assert same(read(LogRange(at(4, whole), at(12, whole), 0), server), part(5, 13, whole))
 
 
-@pytest.mark.parametrize(
+@together(
     "script",
     [
         [seen(2), BEGIN, table_map(1, "shop.t"), rows(1), COMMIT],

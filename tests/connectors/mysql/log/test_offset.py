@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.errors import StateError
 from connectors.mysql.log.offset import MySqlOffset
@@ -15,7 +16,7 @@ PLAIN = {"file": "binlog.000007", "position": 1234, "gtids": None, "schemas": 3}
 FULL = {**PLAIN, "gtids": "0-1-5", "server": "uuid", "chunks": 4, "files_ahead": 2}
 
 
-@pytest.mark.parametrize("offset", [
+@together("offset", [
     MySqlOffset(HERE, None, 3), MySqlOffset(HERE, "", 0, "uuid"), MySqlOffset(HERE, "0-1-5", 3, "uuid", 4, 2),
 ])  # fmt: skip
 def test_an_offset_is_read_back_as_written(offset: MySqlOffset) -> None:
@@ -35,7 +36,7 @@ def test_an_offset_of_a_later_version_is_refused_with_the_way_out() -> None:
         MySqlOffset.from_json({**FULL, "version": 2})
 
 
-@pytest.mark.parametrize(("broken", "reason"), [
+@together("broken, reason", [
     ({"position": "4"}, "its position is no count"), ({"position": -1}, "its position is no count"),
     ({"schemas": True}, "its schemas is no count"), ({"file": None}, "its file is not text"),
     ({"gtids": 5}, "its gtids are no text"), ({"moon": 1}, "it has moon"), ({"version": "x"}, "has version x"),

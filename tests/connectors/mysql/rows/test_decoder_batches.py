@@ -11,6 +11,7 @@ import pytest
 from binlog_builder import Event
 from decoded import decode
 from log_script import BEGIN, XID, chunk, seen
+from together import together
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
@@ -87,8 +88,8 @@ def _script(rnd: random.Random, count: int, longest: int) -> tuple[list[Event], 
     return script, images
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("longest", [8, 200, 20_000])
+@together("seed", range(6))
+@together("longest", [8, 200, 20_000])
 def test_rows_come_as_they_were_logged(seed: int, longest: int) -> None:
     script, images = _script(random.Random(seed), 3000 if longest < 1000 else 300, longest)
     found = decode({_TABLE.id: _TABLE}, [chunk([seen(1), BEGIN, *script, XID])])
@@ -119,7 +120,7 @@ def test_texts_that_grow_all_at_once_need_another_block() -> None:
     assert found.rows(_TABLE.id) == rows
 
 
-@pytest.mark.parametrize("invalid_at", [0, 1, 700, 999])
+@together("invalid_at", [0, 1, 700, 999])
 def test_an_invalid_date_among_many_rows(invalid_at: int) -> None:
     rows: list[Row] = [(number, number, "a", None, datetime.date(2026, 11, 22)) for number in range(1000)]
     rows[invalid_at] = (*rows[invalid_at][:4], _INVALID)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from decoded import chunks_of, decode
 from selected import shown
+from together import together
 
 from cdc.schema import TableId
 from connectors.mysql.table import MySqlColumn, MySqlTable
@@ -24,7 +24,7 @@ def _recorded(name: str) -> tuple[MySqlTable, list[dict[str, Any]]]:
     return MySqlTable(_TABLE, tuple(made), ("id",)), rows
 
 
-@pytest.mark.parametrize(("name", "count"), [("mysql", 9), ("mariadb", 9), ("mysql-5.5", 4), ("mariadb-10.1", 4)])
+@together("name, count", [("mysql", 9), ("mariadb", 9), ("mysql-5.5", 4), ("mariadb-10.1", 4)])
 def test_every_type_as_the_server_answered_it(name: str, count: int) -> None:
     table, expected = _recorded(name)
     found = decode({_TABLE: table}, chunks_of(_FIXTURES / "rows" / f"{name}.binlog")).table(_TABLE)

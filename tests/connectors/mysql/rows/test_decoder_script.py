@@ -9,6 +9,7 @@ import pytest
 from binlog_builder import Event
 from decoded import Decoded, decode
 from log_script import BEGIN, XID, chunk, seen
+from together import together
 
 from cdc.errors import CorruptLog, SchemaUnknown, UnsupportedChange
 from cdc.schema import TableId
@@ -114,8 +115,8 @@ def test_many_announcements_of_one_table() -> None:
     assert len(found.blocks) == 1
 
 
-@pytest.mark.parametrize(
-    ("event", "message"),
+@together(
+    "event, message",
     [
         (_insert(7, 1)[1][:-1], "inconsistent lengths in column a"),
         (_insert(7, 1)[1] + b"\0", "inconsistent lengths in column a"),
@@ -171,7 +172,7 @@ def test_an_announcement_that_is_cut_short() -> None:
             parse_table_map(body[6:size], "here")
 
 
-@pytest.mark.parametrize("size", [8, 9, 12, 14, 16])
+@together("size", [8, 9, 12, 14, 16])
 def test_an_announcement_that_is_cut_short_in_the_log(size: int) -> None:
     _, body = _map(7, _T.id)
     with pytest.raises(CorruptLog, match=r"binlog\.000001:"):

@@ -8,6 +8,7 @@ import random
 import pytest
 from json_binary import encode, random_document, variable_length
 from json_log import JsonTable
+from together import together
 
 from cdc.errors import CorruptLog
 from cdc_services.server import MySqlServer
@@ -22,8 +23,8 @@ def diff(operation: int, path: str, value: object = None) -> bytes:
     return out if operation == DiffKind.REMOVE else out + variable_length(len(document)) + document
 
 
-@pytest.mark.parametrize(
-    ("path", "legs"),
+@together(
+    "path, legs",
     [
         ("$", ()),
         ("$.a[3].b", ("a", Cell(3), "b")),
@@ -37,16 +38,14 @@ def test_paths(path: str, legs: tuple[object, ...]) -> None:
     assert parse_path(path.encode()) == legs
 
 
-@pytest.mark.parametrize(
-    "path", ["", "a", "$a", "$.", "$.*", "$[*]", "$**.a", "$[", "$[x]", '$."a', '$."\\q"', "$[-1]"]
-)
+@together("path", ["", "a", "$a", "$.", "$.*", "$[*]", "$**.a", "$[", "$[x]", '$."a', '$."\\q"', "$[-1]"])
 def test_wrong_paths_are_corrupt(path: str) -> None:
     with pytest.raises(CorruptLog, match="path"):
         parse_path(path.encode())
 
 
-@pytest.mark.parametrize(
-    ("before", "diffs", "after"),
+@together(
+    "before, diffs, after",
     [
         ({"a": 1}, b"", '{"a": 1}'),
         ({"a": 1, "bb": 2}, diff(1, "$.c", [1]), '{"a": 1, "c": [1], "bb": 2}'),
@@ -65,8 +64,8 @@ def test_updates_one_after_another_on_a_tree() -> None:
     assert tree_text(edit_tree(tree, diff(1, "$.b[0]", "x"))) == '{"a": 1, "b": ["x"]}'
 
 
-@pytest.mark.parametrize(
-    ("before", "diffs", "reason"),
+@together(
+    "before, diffs, reason",
     [
         ({}, b"\x03\x01$", "operation 3"), ({}, b"\x02\xfb", "wrong length"), ({}, b"\x02", "wrong length"),
         ({}, b"\x02\xfc\x01", "wrong length"), ({}, b"\x02\x09$", "beyond its end"), ({}, diff(2, "$"), "without legs"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from together import together
 
 from connectors.mysql.server.column_type import ColumnType, parse_column_type
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@together(
+    "text, expected",
     [
         ("int", ColumnType("int")),
         ("int(10) unsigned zerofill", ColumnType("int", 10, unsigned=True)),
@@ -34,7 +35,7 @@ def test_types(text: str, expected: ColumnType) -> None:
     assert parse_column_type(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "enum('a", "enum('a'b)", "9(", "int(3"])
+@together("text", ["", "enum('a", "enum('a'b)", "9(", "int(3"])
 def test_what_is_not_a_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not understood"):
         parse_column_type(text)

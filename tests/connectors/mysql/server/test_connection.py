@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from together import together
 from waits import Waits
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
@@ -237,8 +238,8 @@ def test_options_of_the_pipeline_file() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
+@together(
+    "text, kind",
     [
         ("Could not find first log file name in binary log index file", PositionLost),
         ("Cannot replicate because the source purged required binary logs.", PositionLost),

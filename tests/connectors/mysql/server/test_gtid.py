@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from together import together
 from trials import trials
 
 from cdc_services.server import MySqlServer
@@ -31,8 +32,8 @@ def test_text_is_read_as_the_server_accepts_it() -> None:
     assert not GtidSet.parse(" , ")
 
 
-@pytest.mark.parametrize(
-    ("text", "part"),
+@together(
+    "text, part",
     [
         (A, "no transaction numbers"),
         (f"{A}:0-3", "0-3"),

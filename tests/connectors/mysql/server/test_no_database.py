@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from together import together
 
 from cdc.errors import SourceError
 from connectors.mysql.server.connection import MySqlConnection
@@ -38,7 +39,7 @@ class Agreeable:
         return "9.7.0"
 
 
-@pytest.mark.parametrize("ask", [
+@together("ask", [
     server_info, list_logs, lambda session: read_tables(session, lambda table: True),
     lambda session: query(session, "SELECT 1"),
 ])  # fmt: skip

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.state.store import LocalStore
@@ -34,7 +35,7 @@ def test_a_server_with_none_of_the_transactions_is_refused_at_once() -> None:
     assert "point hostname and port at the old server" in caught.value.hint
 
 
-@pytest.mark.parametrize("executed", ["", f"{OLD}:1-4", f"{NEW}:1-3,{OLD}:1"])
+@together("executed", ["", f"{OLD}:1-4", f"{NEW}:1-3,{OLD}:1"])
 def test_a_replica_that_is_behind_is_waited_for(executed: str) -> None:
     with pytest.raises(SourceUnavailable, match="lacks the transactions"):
         check_has_transactions(replace(INFO, executed=executed), f"{OLD}:1-5,{ELSE}:1", "db:3306", old=OLD)

@@ -12,6 +12,7 @@ import pytest
 from cdc_process import mysql_pipeline
 from direct import DirectRuns
 from log_script import chunk, sql
+from together import together
 
 from cdc.errors import SourceUnavailable
 from cdc.retry import RetryPolicy
@@ -54,8 +55,8 @@ def test_children_of_children_are_copied_too_as_far_as_they_are_captured() -> No
     assert parents_of(around, [P, C, G].__contains__)[P].deletes == {C, G}
 
 
-@pytest.mark.parametrize(
-    ("images", "changed"),
+@together(
+    "images, changed",
     [
         ([("+I", {"id": 1, "code": 1})], set()),
         ([("-D", {"id": 1, "code": 1})], {C}),
@@ -137,8 +138,8 @@ def test_a_foreign_key_is_followed_under_each_name_that_the_log_gives_its_tables
     assert {parent: targets.deletes for parent, targets in found.items()} == {old: {new}, new: {new}}
 
 
-@pytest.mark.parametrize(
-    ("statement", "declared"),
+@together(
+    "statement, declared",
     [
         ("CREATE TABLE child (a INT REFERENCES parent ON UPDATE NO ACTION ON DELETE SET NULL, b INT)",
          [Link(P, C, ("",), "SET NULL")]),
@@ -174,8 +175,8 @@ def test_a_foreign_key_that_is_added_is_asked_for(tmp_path: Path, statement: str
     assert [entry.delta.links for entry in read] == [(Link(P, C, ("id",), "CASCADE"),)] * entries
 
 
-@pytest.mark.parametrize(
-    ("statement", "server", "told"),
+@together(
+    "statement, server, told",
     [
         ("CREATE TABLE c (p INT REFERENCES parent (id) ON DELETE CASCADE)", "10.11.19-MariaDB", "ON DELETE CASCADE"),
         (
@@ -200,8 +201,8 @@ def test_a_foreign_key_that_the_log_declares_is_told_where_its_changes_are_not_l
     assert [told in notice and "shop.parent" not in notice for notice in notices] == [True] * bool(told)
 
 
-@pytest.mark.parametrize(
-    ("statement", "told"),
+@together(
+    "statement, told",
     [
         ("CREATE TABLE other.child (p INT REFERENCES `shop` . `parent` (id) ON DELETE CASCADE)", []),
         ("ALTER TABLE other.child ADD FOREIGN KEY (p) REFERENCES shop.parent(id) ON DELETE CASCADE", []),

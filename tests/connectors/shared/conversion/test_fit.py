@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from together import together
 from trials import trials
 
 from cdc.dead_letters import Rejected
@@ -123,7 +124,7 @@ REJECTED: list[tuple[str, str, Any, Any, Reason]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "target", "good", "bad", "reason"), REJECTED)
+@together("kind, target, good, bad, reason", REJECTED)
 def test_a_rejected_value_stops_becomes_null_or_goes_to_the_dead_letters(
     kind: str, target: str, good: Any, bad: Any, reason: Reason
 ) -> None:
@@ -146,8 +147,8 @@ def test_a_rejected_value_stops_becomes_null_or_goes_to_the_dead_letters(
     assert letter.row["id"] == 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "target", "value", "left"),
+@together(
+    "kind, target, value, left",
     [
         ("VARCHAR(9)", "VARCHAR(5)", "äöü", "äö"),
         ("VARCHAR(9)", "VARCHAR(4)", "a€€", "a€"),
@@ -169,8 +170,8 @@ def test_truncate_cuts_text_at_a_character_and_drops_digits(kind: str, target: s
     assert "truncated shop.orders.c" in next(iter(found.counts))
 
 
-@pytest.mark.parametrize(
-    ("kind", "target", "value"),
+@together(
+    "kind, target, value",
     [
         ("INT", "TINYINT", 128),
         ("DOUBLE", "DOUBLE", float("nan")),
@@ -202,7 +203,7 @@ FITS: list[tuple[str, str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "target", "value", "left"), FITS)
+@together("kind, target, value, left", FITS)
 def test_values_of_other_kinds_that_fit_are_sent_as_text(kind: str, target: str, value: Any, left: Any) -> None:
     found = fitted(kind, column(target), [value])
     assert found.rows["c"].to_pylist() == [left]
@@ -229,7 +230,7 @@ def test_a_value_that_does_not_fit_a_not_null_column_cannot_become_null() -> Non
         fitted("INT", column("TINYINT", nullable=False), [1000], "null")
 
 
-@pytest.mark.parametrize("policy", ["fail", "null", "truncate"])
+@together("policy", ["fail", "null", "truncate"])
 def test_a_key_is_never_bent(policy: str) -> None:
     found = changed("VARCHAR(9)", [("+I", 1, "abc")], keys=("c",))
     target = TargetTable(TABLE, (column("VARCHAR(2)", is_key=True), column("INT", "id")), ("c",))
@@ -312,7 +313,7 @@ def test_a_deleted_row_may_have_been_longer_than_a_field(kind: str) -> None:
     assert result.rows["c"].to_pylist() == [None, value[:9]]
 
 
-@pytest.mark.parametrize(("value", "fits"), [("k" * 122, True), ("k" * 123, False), ("\0" * 61, True)])
+@together("value, fits", [("k" * 122, True), ("k" * 123, False), ("\0" * 61, True)])
 def test_keys_longer_than_the_server_takes_are_found(value: str, fits: bool) -> None:
     found = changed("VARCHAR(200)", [("+I", 1, "a"), ("+I", 2, value)], keys=("c", "id"))
     target = TargetTable(TABLE, (column("VARCHAR(800)", nullable=False, is_key=True), ID), ("c", "id"))

@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from together import together
 
 from connectors.shared.conversion.geometry import geometry_text
 from connectors.shared.conversion.policy import RejectedValue
@@ -35,8 +36,8 @@ LINE = wkb(2, at(0, 0), at(1.5, -2))
 SQUARE = wkb(3, ring(0, 0, 4, 0, 4, 4, 0, 0), ring(1, 1, 2, 1, 2, 2, 1, 1))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@together(
+    "value, text",
     [
         (wkb(1, at(1, 2)), "POINT(1 2)"),
         (wkb(1, at(0.1, -1e300)), "POINT(0.1 -1e+300)"),
@@ -62,7 +63,7 @@ def test_big_endian_values_are_read_too() -> None:
     assert geometry_text(SRID_0 + struct.pack(">BI2d", 0, 1, 1, 2)) == "POINT(1 2)"
 
 
-@pytest.mark.parametrize(
+@together(
     "value",
     [b"", SRID_0, SRID_0 + wkb(8), SRID_0 + LINE[:-1], SRID_0 + LINE + b"x", SRID_0 + wkb(2, count=2**32 - 1)],
 )

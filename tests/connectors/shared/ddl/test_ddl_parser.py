@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from together import together
 
 from cdc.schema import Position, TableId
 from connectors.shared.ddl import statements as ddl
@@ -40,7 +40,7 @@ def test_create_table_keeps_columns_key_and_options() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@together(
     "attributes",
     [
         "ENGINE_ATTRIBUTE '{}' SECONDARY_ENGINE_ATTRIBUTE = '{}'",
@@ -89,8 +89,8 @@ def test_alter_keeps_clauses_in_order_and_steps_over_the_rest() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sql", "what", "brings"),
+@together(
+    "sql, what, brings",
     [
         ("DROP PARTITION p0, p1", "DROP PARTITION", False),
         ("TRUNCATE PARTITION ALL", "TRUNCATE PARTITION", False),
@@ -117,7 +117,7 @@ def test_what_the_server_logs_for_create_from_select_is_a_plain_create() -> None
     assert not statement.select
 
 
-@pytest.mark.parametrize(
+@together(
     "sql",
     [
         "CREATE TABLE orders SELECT * FROM x",
@@ -135,8 +135,8 @@ def test_create_from_a_query_says_so(sql: str) -> None:
     assert statement.select
 
 
-@pytest.mark.parametrize(
-    ("sql", "expected"),
+@together(
+    "sql, expected",
     [
         ("CREATE DATABASE d", ddl.CreateDatabaseStatement("d")),
         (
@@ -158,8 +158,8 @@ def test_databases(sql: str, expected: ddl.Statement) -> None:
     assert one(sql) == expected
 
 
-@pytest.mark.parametrize(
-    ("sql", "expected"),
+@together(
+    "sql, expected",
     [
         ("INSERT INTO orders VALUES (1)", ddl.StatementDml("insert", (ORDERS,))),
         ("insert low_priority ignore x.y set a = 1", ddl.StatementDml("insert", (TableId("x", "y"),))),
@@ -182,8 +182,8 @@ def test_row_changes_in_statement_format_are_a_kind_of_their_own(sql: str, expec
     assert one(sql) == expected
 
 
-@pytest.mark.parametrize(
-    ("sql", "kind"),
+@together(
+    "sql, kind",
     [
         ("", "comment"),
         ("# Dummy event replacing event type 160 that slave cannot handle.", "comment"),
@@ -204,8 +204,8 @@ def test_known_statements_without_effect(sql: str, kind: str) -> None:
     assert one(sql) == ddl.Irrelevant(kind)
 
 
-@pytest.mark.parametrize(
-    ("sql", "reason", "tables"),
+@together(
+    "sql, reason, tables",
     [
         ("ALTER TABLE orders ADD a WIBBLE", "unknown column type 'WIBBLE'", (ORDERS,)),
         ("ALTER TABLE orders FROBNICATE a", "a clause of ALTER TABLE", (ORDERS,)),
@@ -255,8 +255,8 @@ def test_a_statement_cut_anywhere_gets_an_answer(length: int, sql: str) -> None:
     assert len(parse(sql[:length], database="shop")) == 1
 
 
-@pytest.mark.parametrize(
-    ("written", "kind"),
+@together(
+    "written, kind",
     [
         ("_utf8mb4'größe'", ddl.DefaultKind.STRING), ("_latin1'ab'", ddl.DefaultKind.STRING),
         ("_latin1'größe'", ddl.DefaultKind.EXPRESSION), ("_utf16'ab'", ddl.DefaultKind.EXPRESSION),

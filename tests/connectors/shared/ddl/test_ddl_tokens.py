@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from together import together
 
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.tokens import Token, TokenKind, Unreadable, tokenize
@@ -23,8 +24,8 @@ def texts(sql: str, dialect: DdlDialect = MYSQL) -> list[str]:
     return [token.text for token in tokens(sql, dialect)]
 
 
-@pytest.mark.parametrize(
-    ("sql", "text"),
+@together(
+    "sql, text",
     [
         ("'it''s'", "it's"),
         (r"'a\'b'", "a'b"),
@@ -50,8 +51,8 @@ def test_ansi_quotes_make_a_name_of_a_double_quoted_word() -> None:
     assert [t.kind for t in tokens('"x"', MYSQL)] == [TokenKind.STRING]
 
 
-@pytest.mark.parametrize(
-    ("sql", "kind", "text"),
+@together(
+    "sql, kind, text",
     [
         ("`a``b\\`", TokenKind.QUOTED, "a`b\\"),
         ("x'4D6d'", TokenKind.HEX, "4D6d"),
@@ -85,8 +86,8 @@ def test_comments_are_left_out() -> None:
     assert texts("a /*+ MAX_EXECUTION_TIME(5) */ b") == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("sql", "dialect", "expected"),
+@together(
+    "sql, dialect, expected",
     [
         ("a /*! b */ c", MYSQL, "abc"),
         ("a /*!80013 b */ c", MYSQL, "abc"),
@@ -108,7 +109,7 @@ def test_a_versioned_comment_is_executed_by_the_servers_own_rule(sql: str, diale
     assert "".join(texts(sql, dialect)) == expected
 
 
-@pytest.mark.parametrize("sql", ["'open", '"open', "`open", "/* open", "/*!80013 open", "'ends with \\'"])
+@together("sql", ["'open", '"open', "`open", "/* open", "/*!80013 open", "'ends with \\'"])
 def test_what_is_not_closed_is_unreadable(sql: str) -> None:
     with pytest.raises(Unreadable, match="not closed"):
         tokens(sql)

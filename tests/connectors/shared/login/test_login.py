@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 from hostile_mysql import HostileServer, Visit, hostile
+from together import together
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from connectors.mysql.server import connection as mysql_connection
@@ -47,7 +48,7 @@ def try_both(server: HostileServer, time_limit_s: float = 30.0) -> tuple[SourceE
     return of_source.value, of_sink.value
 
 
-@pytest.mark.parametrize(("plugin", "greeting"), [*((plugin, ()) for plugin in CLEAR), (CLEAR[0], (CLEAR[0],))])
+@together("plugin, greeting", [*((plugin, ()) for plugin in CLEAR), (CLEAR[0], (CLEAR[0],))])
 def test_a_password_is_not_sent_in_clear_text_when_the_server_asks_for_it(
     plugin: str, greeting: tuple[str, ...]
 ) -> None:
@@ -98,9 +99,7 @@ VttK2Yw1lVLSUINO7EZKCPRO7jDFMBKjDtqgZIR8yhW6KqSN9WLWpHcCAwEAAQ==
 """
 
 
-@pytest.mark.parametrize(
-    "script", [caching_sha2_with_a_key, sha256_with_a_key, switched_to_sha256_with_a_key], ids=lambda s: s.__name__
-)
+@together("script", [caching_sha2_with_a_key, sha256_with_a_key, switched_to_sha256_with_a_key])
 def test_a_key_that_a_server_sends_is_not_believed_unless_allowed(script: Callable[[Visit], None]) -> None:
     rules = LoginRules(verified=False, key_retrieval=False, within_s=30)
     with hostile(script) as server, pytest.raises(UnsafeLogin, match="public key"):
@@ -182,13 +181,12 @@ def a_file_is_wanted(visit: Visit) -> None:
     visit.send(1, b"\xfb/etc/passwd")
 
 
-@pytest.mark.parametrize(
+@together(
     "script",
     [
         http, ssh, zeros, no_version, short_greeting, short_error, huge_packet, nonsense_after_login,
         plugin_name_that_is_no_text, key_that_is_none, ok_with_nothing_in_it, a_file_is_wanted,
     ],
-    ids=lambda script: script.__name__,
 )  # fmt: skip
 def test_nonsense_is_an_error_of_the_source_or_the_sink(script: Callable[[Visit], None]) -> None:
     with hostile(script) as server:
@@ -226,10 +224,9 @@ def byte_by_byte(visit: Visit) -> None:
         pause.wait(0.03)
 
 
-@pytest.mark.parametrize(
+@together(
     "script",
     [silent, silent_after_greeting, silent_in_tls, silent_after_login, byte_by_byte],
-    ids=lambda script: script.__name__,
 )
 def test_a_login_that_does_not_go_on_ends_with_the_time_for_it(script: Callable[[Visit], None]) -> None:
     with hostile(script) as server:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from load_text import read_columns, read_rows
+from together import together
 from trials import trials
 
 from cdc.block import arrow_schema
@@ -181,8 +182,8 @@ def test_null_its_text_and_nothing_are_three_values(dialect: StreamLoadDialect) 
     assert [row["c"] for row in found] == [None, b"\\N", b"", b"\\\\N"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "target", "value", "text"),
+@together(
+    "kind, target, value, text",
     [
         ("BIGINT", "BIGINT", -(2**63), b"-9223372036854775808"),
         ("BIGINT UNSIGNED", "LARGEINT", 2**64 - 1, b"18446744073709551615"),
@@ -348,7 +349,7 @@ def test_rows_that_need_another_encoder_are_never_written() -> None:
         text_encoder().encode(strings("\x02"), np.zeros(1, np.uint8))
 
 
-@pytest.mark.parametrize("value", ["\\N", "a\x00", "\x01", "\x02"])
+@together("value", ["\\N", "a\x00", "\x01", "\x02"])
 def test_only_the_rows_asked_about_count(value: str) -> None:
     batch = strings("a", value, "b")
     plain = text_encoder()

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from together import together
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls, parse_list
@@ -308,9 +309,7 @@ def test_the_client_travels_to_executors(serve: Callable[[Script], Server]) -> N
     assert pickle.loads(pickle.dumps(client(server.address))).request("GET", "/x").text == "ok"
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"), [(401, SinkError), (404, SinkError), (500, SinkUnavailable), (503, SinkUnavailable)]
-)
+@together("status, kind", [(401, SinkError), (404, SinkError), (500, SinkUnavailable), (503, SinkUnavailable)])
 def test_http_statuses(status: int, kind: type[SinkError]) -> None:
     with pytest.raises(kind, match=str(status)) as caught:
         check_status(Answer(status, {}, b"no", "http://fe:8030"))
@@ -321,8 +320,8 @@ def test_a_password_shows_nowhere() -> None:
     assert PASSWORD not in repr(Servers((closed_port(),), Account("me", PASSWORD)))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@together(
+    "text, expected",
     [
         ("fe", [("fe", 8030, False)]),
         ("fe1:1,fe2:2;https://fe3", [("fe1", 1, False), ("fe2", 2, False), ("fe3", 8030, True)]),
@@ -334,7 +333,7 @@ def test_addresses(text: str, expected: list[tuple[str, int, bool]]) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("text", ["", " , ", "fe:x", "fe:0", "fe:99999", "ftp://fe", "me:pw@fe:1", "fe/path", ":80"])
+@together("text", ["", " , ", "fe:x", "fe:0", "fe:99999", "ftp://fe", "me:pw@fe:1", "fe/path", ":80"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_list(text, default_port=1)

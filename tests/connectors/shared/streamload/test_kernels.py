@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from numba import config
+from together import together
 
 from cdc.block import arrow_schema
 from cdc.schema import Column, DataType, TableId, TableSchema
@@ -46,7 +46,7 @@ LONGEST: list[tuple[str, TargetKind, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "target", "value"), LONGEST)
+@together("kind, target, value", LONGEST)
 def test_the_longest_text_of_every_type_has_room(kind: str, target: TargetKind, value: Any) -> None:
     schema = TableSchema((Column("c", DataType.parse(kind)),))
     for given, nullable, delete in product((value, None), (True, False), (0, 1)):

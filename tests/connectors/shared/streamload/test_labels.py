@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from together import together
 
 from cdc.schema import TableId
 from connectors.shared.streamload.labels import LONGEST, LabelSpace, check_prefix, table_hash
@@ -26,8 +27,8 @@ def test_a_used_up_label_has_a_successor_of_the_same_load() -> None:
     assert found.batch == 7
 
 
-@pytest.mark.parametrize("pipeline", ["shop", "Käse & Brot", "p" * 200, "a.b", "a_b", "", "a b"])
-@pytest.mark.parametrize("prefix", ["", "cdc", "x" * 32])
+@together("pipeline", ["shop", "Käse & Brot", "p" * 200, "a.b", "a_b", "", "a b"])
+@together("prefix", ["", "cdc", "x" * 32])
 def test_every_pipeline_makes_labels_that_both_servers_take(pipeline: str, prefix: str) -> None:
     label = LabelSpace(pipeline, prefix).label(10**12, TableId("d" * 64, "t" * 64), 99_999, 999, 19)
     assert re.fullmatch(r"[-_A-Za-z0-9]{1,128}", label)
@@ -47,7 +48,7 @@ def test_tables_do_not_share_labels() -> None:
     assert table_hash(TableId("a", "b.c")) != table_hash(TableId("a.b", "c"))
 
 
-@pytest.mark.parametrize("prefix", ["a b", "ä", "x" * 33, "a:b", "a.b"])
+@together("prefix", ["a b", "ä", "x" * 33, "a:b", "a.b"])
 def test_prefixes_that_do_not_fit_into_a_label(prefix: str) -> None:
     with pytest.raises(ValueError, match="letters"):
         check_prefix(prefix)

@@ -7,6 +7,7 @@ import zlib
 
 import pyarrow as pa
 import pytest
+from together import together
 
 from connectors.shared.streamload.pack import Packing, packer
 
@@ -20,8 +21,8 @@ def unpacked(packing: Packing, packed: bytes) -> bytes:
         return bytes(stream.read())
 
 
-@pytest.mark.parametrize("packing", ["", "gzip", "lz4", "zstd"])
-@pytest.mark.parametrize("sizes", [(), (0,), (1,), (5_000_000,), (1, 70_000, 0, 3_000_000, 2)])
+@together("packing", ["", "gzip", "lz4", "zstd"])
+@together("sizes", [(), (0,), (1,), (5_000_000,), (1, 70_000, 0, 3_000_000, 2)])
 def test_a_body_comes_out_as_it_went_in(packing: Packing, sizes: tuple[int, ...]) -> None:
     pieces = [random.Random(size).randbytes(size // 2) + b"1\t" * (size // 4) for size in sizes]
     stream = packer(packing)

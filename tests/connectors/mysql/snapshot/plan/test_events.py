@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc import events as on
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropTable, RenameTable, TableId, TableSchema
@@ -19,8 +20,8 @@ RENAMED = on.event(RenameTable(T, U))
 BEGUN = on.SnapshotBegun
 
 
-@pytest.mark.parametrize(
-    ("logged", "running", "entries", "found"),
+@together(
+    "logged, running, entries, found",
     [
         pytest.param([ADD], [], [], [ADD], id="nothing is snapshotted"),
         pytest.param(

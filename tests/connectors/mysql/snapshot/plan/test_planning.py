@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.block import ChangeBlock, Stream
 from cdc.errors import StateError
@@ -185,8 +186,8 @@ def followed(*changes: tuple[int, SchemaChange], old: MySqlTable = TABLE, new: M
 ADD = AddColumn(T, Column("x", INT))
 
 
-@pytest.mark.parametrize(
-    ("changes", "entries"),
+@together(
+    "changes, entries",
     [
         pytest.param(
             [(50, TruncateTable(T))], [TableEnd(T, "truncated")], id="truncated: the log has all rows from there"
@@ -209,8 +210,8 @@ def test_schema_changes_of_a_table_that_is_being_copied(
 GONE, OTHER_VALUES = Uncertain("rows are gone"), Uncertain("values are others", same_rows=True)
 
 
-@pytest.mark.parametrize(
-    ("reasons", "keys_certain"),
+@together(
+    "reasons, keys_certain",
     [((OTHER_VALUES, OTHER_VALUES), True), ((GONE, OTHER_VALUES), False), ((OTHER_VALUES, GONE), False)],
 )
 def test_rows_that_are_gone_are_taken_out_whatever_comes_behind_it_in_the_batch(
@@ -281,8 +282,8 @@ def never(statement: str) -> Any:
     raise AssertionError(f"asked the server: {statement}")
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "number"),
+@together(
+    "kind, text, number",
     [
         ("time", "-00:00:00.000001", -1),
         ("time", "838:59:59", 3_020_399_000_000),
@@ -297,7 +298,7 @@ def test_moments_as_numbers(kind: str, text: str, number: int) -> None:
     assert microseconds(kind, text) == number
 
 
-@pytest.mark.parametrize(("kind", "text"), [("time", "noon"), ("date", "1.1.2024"), ("datetime", "2024-01-01 noon")])
+@together("kind, text", [("time", "noon"), ("date", "1.1.2024"), ("datetime", "2024-01-01 noon")])
 def test_other_texts_are_no_moments(kind: str, text: str) -> None:
     with pytest.raises(ValueError, match="is no"):
         microseconds(kind, text)

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from result_bytes import END, LONGEST, Server, answers, column, error, packets, row, sized
+from together import together
 
 from cdc.errors import SourceError, SourceUnavailable
 from connectors.mysql.rows import table_map as codes
@@ -88,8 +89,8 @@ def test_the_columns_are_those_that_the_server_names() -> None:
         assert stream.read() is None
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "text"),
+@together(
+    "code, kind, text",
     [
         (1317, SourceUnavailable, "the connection was lost"),
         (3024, SourceUnavailable, "the statement was ended"),
@@ -134,7 +135,7 @@ def test_a_question_mark_is_no_statement_to_run() -> None:
         ResultStream(server.connection, "SELECT ?", "t")
 
 
-@pytest.mark.parametrize("cut", [1, 3, 4, 9, 15])
+@together("cut", [1, 3, 4, 9, 15])
 def test_a_connection_that_ends_inside_a_row(cut: int) -> None:
     data = answers(_COLUMNS, [_row(1, b"one"), _row(2, b"two")])[:-cut]
     with (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from servers import ServerFactory
+from together import together
 
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.positions import LogPosition
@@ -13,8 +14,8 @@ from connectors.mysql.snapshot.read.view import past_checkpoints
 AT = LogPosition("binlog.000002", 400)
 
 
-@pytest.mark.parametrize(
-    ("events", "least", "position"),
+@together(
+    "events, least, position",
     [
         ([], 440, 400),
         ([("Gtid", 442), ("Query", 500)], 440, 400),
@@ -23,7 +24,6 @@ AT = LogPosition("binlog.000002", 400)
         ([("Binlog_checkpoint", 440), ("Binlog_checkpoint", 480), ("Gtid", 520)], 440, 440),
         ([("Binlog_checkpoint", 440)], 400, 400),
     ],
-    ids=["the end", "a change", "a checkpoint", "checkpoints and a change", "the first was read", "none was read"],
 )
 def test_a_checkpoint_is_no_change_that_a_view_could_lack(
     events: list[tuple[str, int]], least: int, position: int

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fake_stream import FakeStream
+from together import together
 
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import SourceUnavailable
@@ -78,7 +79,7 @@ def test_an_empty_window_leaves_everything() -> None:
     assert window.without(_block((_I, 1, "")).rows) is None
 
 
-@pytest.mark.parametrize("key", [("id", "day", "at"), ("day", "id"), ("at", "note")])
+@together("key", [("id", "day", "at"), ("day", "id"), ("at", "note")])
 def test_keys_of_several_columns_count_as_a_whole(key: tuple[str, ...]) -> None:
     window = _window(_block((_A, 1, "x"), (_A, 2, "y")), key=key)
     keep = window.without(_block((_I, 1, "x"), (_I, 2, "y"), (_I, 3, "z")).rows)
@@ -150,8 +151,8 @@ def test_a_log_that_does_not_come_is_an_error() -> None:
         _ends(_Stream([_chunk(100)]), _HIGH, clock=lambda: next(seconds))
 
 
-@pytest.mark.parametrize(
-    ("statement", "names"),
+@together(
+    "statement, names",
     [
         (b"ALTER TABLE `Orders` ADD x INT", True),
         (b"RENAME TABLE a TO shop.orders", True),
