@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.source import Source
 
@@ -253,7 +254,7 @@ def may_use(name: str, imported: str) -> bool:
     return within(imported, SHARED) or within(imported, ".".join(name.split(".")[:2]))
 
 
-@pytest.mark.parametrize("connector", sorted({".".join(name.split(".")[:2]) for name in CONNECTORS if "." in name}))
+@together("connector", sorted({".".join(name.split(".")[:2]) for name in CONNECTORS if "." in name}))
 def test_the_folders_of_a_connector_have_an_order(connector: str) -> None:
     """A folder, or a module beside the folders, uses others, and none of those uses it, however far away."""
     uses: dict[str, set[str]] = {}
@@ -378,7 +379,7 @@ PURE_EVOLUTION = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [f"cdc.evolution.{module}" for module in PURE_EVOLUTION])
+@together("name", [f"cdc.evolution.{module}" for module in PURE_EVOLUTION])
 def test_schema_changes_are_planned_without_doing_anything(name: str) -> None:
     """Planning knows schemas and a dialect; what is read, executed and noted is in session, changes and journal."""
     known = {

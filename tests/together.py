@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ def together(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]]
     """As `pytest.mark.parametrize`, but one test tries all cases and names the one that fails: to collect and report a
     test costs some milliseconds in each process, which is more than most cases take.
 
-    Not for functions with a fixture that a case changes.
+    Each case has a `tmp_path` of its own. Not for functions with other fixtures that a case changes.
     """
     own = names.split(", ")
     rows = [dict(zip(own, _values(case, len(own)), strict=True)) for case in cases]
@@ -25,7 +26,11 @@ def together(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]]
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def test(*given: Any, **others: Any) -> None:
-            for values in rows:
+            folder: Path | None = others.get("tmp_path")
+            for number, values in enumerate(rows):
+                if folder is not None:
+                    others["tmp_path"] = folder / str(number)
+                    others["tmp_path"].mkdir()
                 try:
                     function(*given, **others, **values)
                 except BaseException as error:

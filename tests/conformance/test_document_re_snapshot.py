@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from document_sink import DocumentSink
 from live_source import LiveSource
 from test_document_sink import DocumentHarness
+from together import together
 
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
@@ -43,10 +43,8 @@ CHANGES: dict[str, tuple[SchemaChange, TableSchema, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "failure", [None, *FailAt], ids=lambda failure: "no crash" if failure is None else failure.name
-)
-@pytest.mark.parametrize("name", CHANGES)
+@together("failure", [None, *FailAt])
+@together("name", CHANGES)
 def test_the_table_ends_as_the_sources(name: str, failure: FailAt | None, tmp_path: Path) -> None:
     change, after, row = CHANGES[name]
     rows = [("+I", row), ("+I", {**row, "id": 4})]

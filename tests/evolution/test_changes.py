@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import ChangeRefused, SinkUnavailable, StateError
 from cdc.evolution import operations as op
@@ -237,7 +238,7 @@ class Columns(SchemaSession[SqlType]):
         return False
 
 
-@pytest.mark.parametrize("dies_after", [1, 2, 3, 4])
+@together("dies_after", [1, 2, 3, 4])
 def test_an_exchange_of_columns_is_carried_out_once_whenever_the_process_dies(tmp_path: Path, dies_after: int) -> None:
     system, store = Columns("id", "a", "b", "c"), LocalStore(tmp_path)
     ring = [RenameColumns(table("t"), (("a", "B"), ("b", "c"), ("c", "a")))]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import ChangeRefused, StateError
 from cdc.flow.attempt import Attempts
@@ -68,7 +69,7 @@ def test_an_error_of_the_state_directory_is_no_refused_change(tmp_path: Path) ->
         Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, [CreateTable(A, SCHEMA)] * 2, lost)
 
 
-@pytest.mark.parametrize("dies_at", range(4))
+@together("dies_at", range(4))
 def test_what_was_carried_out_before_a_crash_is_not_again(tmp_path: Path, dies_at: int) -> None:
     changes = (CreateTable(A, SCHEMA), CreateTable(REFUSED, SCHEMA), *AROUND)
     attempts = Attempts(LocalStore(tmp_path), LeavesOut())

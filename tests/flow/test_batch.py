@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.errors import (
     CommitFailed,
@@ -503,7 +504,7 @@ def test_a_failed_commit_stops_the_batch_after_it(tmp_path: Path) -> None:
     assert world.sink.rows(SINK_T) == [{"id": 2}]
 
 
-@pytest.mark.parametrize("content", ["v2\n{}\n{}", "v1\n{}", "", "v1", 'v1\n{}\n{"item', "v1\n{}\n[1]"])
+@together("content", ["v2\n{}\n{}", "v1\n{}", "", "v1", 'v1\n{}\n{"item', "v1\n{}\n[1]"])
 def test_an_offset_log_that_is_damaged_or_of_another_spark_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text(content)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from live_source import LOG, ROWS, SNAPSHOT_LOG, LiveSource
 from test_moved_routes import NEW, OLD, SMALL, A, B, Pipeline, rows, to
+from together import together
 
 from cdc import events as on
 from cdc.errors import ChangeRefused
@@ -88,7 +89,7 @@ def test_a_resumed_table_that_is_renamed_before_its_snapshot_begins_goes_on_unde
     assert (pipeline.ids(B), pipeline.sink.tables) == ([1, 3], {B})
 
 
-@pytest.mark.parametrize("failure", [None, *FailAt])
+@together("failure", [None, *FailAt])
 def test_a_table_that_is_excluded_while_its_shadow_table_fills_stays_as_it_is(
     tmp_path: Path, failure: FailAt | None
 ) -> None:

@@ -144,8 +144,8 @@ def test_readers_find_the_table_as_it_is_until_all_are_whole(tmp_path: Path) -> 
     assert pipeline.ids(ALL) == [1, 5, 11]
 
 
-@pytest.mark.parametrize(
-    ("items", "now", "wanted"),
+@together(
+    "items, now, wanted",
     [
         pytest.param(copied(A, 1), [1, 11], [B], id="copied twice at once"),
         pytest.param([on.SnapshotVoid(A), rows(SMALL, 1, sequence=22)], [1, 11], [B], id="starts over"),
@@ -279,8 +279,8 @@ def test_the_shard_column_tells_equal_keys_apart_in_the_copy_too(tmp_path: Path)
     assert found == [(1, "shop.a"), (1, "shop.b"), (11, "shop.b")]
 
 
-@pytest.mark.parametrize("gone", [TruncateTable(A), DropTable(A)], ids=["truncated", "dropped"])
-@pytest.mark.parametrize("failure", [None, *FailAt])
+@together("gone", [TruncateTable(A), DropTable(A)])
+@together("failure", [None, *FailAt])
 def test_the_rows_of_a_shard_that_is_gone_go_where_the_route_says_so(
     tmp_path: Path, gone: TruncateTable | DropTable, failure: FailAt | None
 ) -> None:

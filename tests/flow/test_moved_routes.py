@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from live_source import LiveSource
 from tiers import EXHAUSTIVE
+from together import together
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, EditRefused, SinkError
@@ -199,8 +200,8 @@ class Away(ListSink):
 SWAP = [RenameTable(A, SPARE), RenameTable(B, A), RenameTable(SPARE, B)]
 
 
-@pytest.mark.parametrize(
-    ("renames", "edited", "left"),
+@together(
+    "renames, edited, left",
     [
         ([RenameTable(A, SPARE)], to((A, NEW), (SPARE, NEW)), {A: [1], B: [2], NEW: [1, 7]}),
         ([RenameTable(A, SPARE)], to(behavior="ignore"), {A: [1], B: [2], SPARE: [7]}),

@@ -167,8 +167,8 @@ def keyed_again() -> LiveSource:
     return source
 
 
-@pytest.mark.parametrize("behavior", ["evolve", "lenient", "try_evolve"])
-@pytest.mark.parametrize("failure", [None, *FailAt])
+@together("behavior", ["evolve", "lenient", "try_evolve"])
+@together("failure", [None, *FailAt])
 def test_a_copy_that_the_user_asks_for_takes_the_table_as_it_is_whatever_was_refused(
     tmp_path: Path, behavior: str, failure: FailAt | None
 ) -> None:
@@ -350,15 +350,14 @@ def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_i
     assert values(sink, ALL) == {1: 1, 2: 2, 9: 9, 3: 3}
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
+@together(
+    "before, after",
     [
         (Policy(Behavior.TRY_EVOLVE), Policy(Behavior.EVOLVE)),
         (Policy(Behavior.IGNORE), Policy(Behavior.EXCEPTION)),
         (Policy(Behavior.EVOLVE, exclude=("add.column",)), Policy(Behavior.EVOLVE)),
         (Policy(Behavior.EVOLVE, exclude=("add.column",)), None),
     ],
-    ids=str,
 )
 def test_columns_that_were_left_out_come_with_an_edit_of_the_behavior_or_a_copy_that_the_user_asks_for(
     tmp_path: Path, before: Policy, after: Policy | None

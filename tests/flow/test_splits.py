@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError, StateError
@@ -90,7 +91,7 @@ def test_a_batch_that_is_planned_again_is_cut_again(tmp_path: Path) -> None:
     assert [split.payload for split in stored(tmp_path, 3, shorter)] == [[0, 4]]
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"start": 1}'])
+@together("content", ["", "[]", "{}", '{"start": 1}'])
 def test_a_damaged_file_stops_the_run(tmp_path: Path, content: str) -> None:
     stored(tmp_path, 3)
     (tmp_path / "splits" / "0.json").write_text(content)

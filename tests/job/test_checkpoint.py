@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import StateError
 from cdc.job.checkpoint import mend, sync_offsets
@@ -47,7 +48,7 @@ def test_a_newest_entry_that_is_not_whole_goes(tmp_path: Path, torn: str) -> Non
     assert mended(tmp_path, 0, 1) == []
 
 
-@pytest.mark.parametrize("torn", [None, "", '{"id', "[]", "{}"])
+@together("torn", [None, "", '{"id', "[]", "{}"])
 def test_metadata_that_are_not_whole_are_written_anew(tmp_path: Path, torn: str | None) -> None:
     """Spark refuses offsets without them."""
     checkpoint(tmp_path, offsets_0=WHOLE % 1, **({} if torn is None else {"metadata": torn}))

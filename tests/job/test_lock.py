@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from together import together
 
 from cdc.errors import StateError
 from cdc.job.lock import RunLock
@@ -122,7 +123,7 @@ def test_a_java_process_that_stays_is_named(tmp_path: Path, stranger: subprocess
     acquired_and_released(RunLock(tmp_path, sleep=never))  # the refused run does not hold it
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"java": "x"}', "\x00"])
+@together("content", ["", "{", "[]", '{"java": "x"}', "\x00"])
 def test_a_damaged_lock_file_is_no_obstacle(tmp_path: Path, content: str) -> None:
     (tmp_path / "lock").write_text(content)
     acquired_and_released(RunLock(tmp_path, sleep=never))

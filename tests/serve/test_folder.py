@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.errors import StateError
 from cdc.serve.control import ErrorView, LogLine, RunView
@@ -175,7 +176,7 @@ def test_a_log_is_kept_in_two_files_of_bounded_size(tmp_path: Path) -> None:
         read_log(tmp_path / "file", 5)
 
 
-@pytest.mark.parametrize("name", ["lock", "Savepoints", "serve.json", "..", ".lock."])
+@together("name", ["lock", "Savepoints", "serve.json", "..", ".lock."])
 def test_a_name_whose_folder_is_a_file_of_the_state_root_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.yaml").write_text(SOUND + f"pipeline:\n  name: '{name}'\n")
     (found,) = Folder(tmp_path).look().read

@@ -52,7 +52,7 @@ def test_the_file_that_the_others_are_made_of_is_sound() -> None:
     assert check("p.yaml", SOUND.encode(), env={}).warnings == ()
 
 
-@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "endless"])
+@together("kind", ["fifo", "folder", "device", "endless"])
 def test_a_pipeline_file_that_is_no_file(tmp_path: Path, kind: str) -> None:
     path = {"folder": tmp_path, "device": Path("/dev/zero"), "endless": tmp_path / "large"}.get(kind, tmp_path / "fifo")
     if kind == "fifo":
@@ -63,7 +63,7 @@ def test_a_pipeline_file_that_is_no_file(tmp_path: Path, kind: str) -> None:
         check_file(str(path), env={})
 
 
-@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "large", "nul"])
+@together("kind", ["fifo", "folder", "device", "large", "nul"])
 def test_a_secret_file_that_is_no_file(tmp_path: Path, kind: str) -> None:
     named = {"fifo": "fifo", "folder": ".", "device": "/dev/zero", "large": "large", "nul": "a\\0b"}[kind]
     os.mkfifo(tmp_path / "fifo")

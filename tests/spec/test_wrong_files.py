@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import SpecError
 from cdc.spec.check import check
@@ -14,7 +15,7 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 SECRET = "s3cr3t(*pass"
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@together("file", FILES)
 def test_a_wrong_file_is_refused_with_these_words(
     file: Path, update_golden: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from together import together
 
 from cdc.errors import StateError
 from cdc.schema import TableId
@@ -124,7 +125,7 @@ def test_another_source_is_refused(tmp_path: Path) -> None:
         StateDir(tmp_path).open(name="p", source="values")
 
 
-@pytest.mark.parametrize("content", ["", '{"format": 1', "[]", "{}", '"x"', "\x00"])
+@together("content", ["", '{"format": 1', "[]", "{}", '"x"', "\x00"])
 def test_a_torn_file_is_named(tmp_path: Path, content: str) -> None:
     opened(tmp_path)
     (tmp_path / "pipeline.json").write_text(content)

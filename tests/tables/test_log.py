@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from together import together
 
 from cdc.errors import StateError
 from cdc.offsets import numbered
@@ -72,7 +73,7 @@ FULL = TableViews(
 )
 
 
-@pytest.mark.parametrize(
+@together(
     "after",
     [
         FULL,
@@ -144,7 +145,7 @@ def test_a_log_that_does_not_fit_the_decisions_is_refused(tmp_path: Path) -> Non
         driver.begin(2, 1)
 
 
-@pytest.mark.parametrize(
+@together(
     "edit",
     [
         lambda entry: entry["sink"]["shop.t"].pop("columns"),

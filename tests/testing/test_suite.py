@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from together import together
 from typer.testing import CliRunner
 
 from cdc.cli import app
@@ -63,7 +64,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize("expected", DIFFERENT, ids=str)
+@together("expected", DIFFERENT)
 def test_lines_that_differ_are_shown_side_by_side(tmp_path: Path, expected: Any) -> None:
     found = outcome(tmp_path, input=[CREATE, {**line(**ROW), "ts_ms": 5}], output=[CREATE, expected])
     assert found[:2] == ["--- expected", "+++ actual"]
@@ -144,7 +145,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG, ids=[said for _, said in WRONG])
+@together("text, said", WRONG)
 def test_a_wrong_test_file_is_refused_with_line_and_column(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "p.yaml").write_text(PIPELINE)
     file = tmp_path / "p.test.yaml"

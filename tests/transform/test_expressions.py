@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from together import together
 from transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 from cdc.errors import SpecError, TransformError
@@ -322,7 +323,7 @@ FAILING = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "reason"), FAILING, ids=[case[0] for case in FAILING])
+@together("expression, reason", FAILING)
 def test_a_value_that_does_not_fit_fails_and_is_named(expression: str, reason: str, engine: Engine) -> None:
     made = compiled(engine=engine, projection=f"id, {expression} AS answer")
     with pytest.raises(TransformError, match=reason) as caught:
@@ -376,8 +377,8 @@ def test_a_choice_among_values_that_are_there_does_not_judge_them(engine: Engine
         applied(compiled(engine=engine, projection="id, COALESCE(g * 10, 1e0) AS a"), [("+I", {**ROW, "g": 1e308})])
 
 
-@pytest.mark.parametrize(
-    ("number", "kind", "answer"),
+@together(
+    "number, kind, answer",
     [
         (969909639231.0067, "DECIMAL(20, 4)", "969909639231.0067"),
         (1.005, "DECIMAL(10, 2)", "1.01"),
@@ -397,8 +398,8 @@ def test_a_double_becomes_the_decimal_that_it_is_written_as(
     assert row["a"] == (None if answer is None else Decimal(answer))
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
+@together(
+    "expression, words",
     [
         ("REGEXP_EXTRACT(s, 'l', n)", "the regular expression has no such group"),
         ("REGEXP_EXTRACT(s, v || '(', 0)", r"missing \)"),

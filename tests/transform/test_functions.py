@@ -11,6 +11,7 @@ from decimal import Decimal
 
 import function_model as model
 import pytest
+from together import together
 from transform_rules import applied, compiled, rule
 
 from cdc.errors import SpecError
@@ -70,9 +71,7 @@ def test_every_function_is_null_where_an_argument_is(engine: Engine) -> None:
     assert {calls[int(name[1:])]: value for name, value in answers.items() if name != "id" and value is not None} == {}
 
 
-@pytest.mark.parametrize(
-    "call", ["LEFT(s, n)", "RIGHT(s, n)", "OVERLAY(s PLACING s FROM n FOR n)", "LOCATE(s, s, n)", "MASK(s, n)"]
-)
+@together("call", ["LEFT(s, n)", "RIGHT(s, n)", "OVERLAY(s PLACING s FROM n FOR n)", "LOCATE(s, s, n)", "MASK(s, n)"])
 def test_a_function_that_cannot_fail_takes_every_number(call: str, engine: Engine) -> None:
     columns = tuple(replace(column, nullable=column.name not in ("s", "n")) for column in model.SCHEMA.columns)
     table = TableSchema(columns, ())
@@ -83,8 +82,8 @@ def test_a_function_that_cannot_fail_takes_every_number(call: str, engine: Engin
         assert out["answer"] is not None
 
 
-@pytest.mark.parametrize(
-    ("regex", "count"),
+@together(
+    "regex, count",
     [("a", 0), (r"\(a", 0), ("(?:a)", 0), ("[(]", 0), (r"[\](](b)", 1), ("(a(b))", 2), ("(?P<x>a)(b)", 2),
      (r"\Q(\E(a)", 1), ("[[:alpha:](](a)", 1), ("(?i)(a)", 1)],
 )  # fmt: skip
@@ -94,8 +93,8 @@ def test_groups_of_a_regular_expression_are_counted(regex: str, count: int, engi
     compiled(engine=engine, projection=f"id, REGEXP_EXTRACT(s, '{regex}', {count}) AS a")
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+@together(
+    "call, message",
     [
         ("REGEXP_REPLACE(s, 'x', '$1')", "1:28: .*there is no group .1 in the regular expression 'x'"),
         ("JSON_VALUE(j, '$.*')", "the path '..\\*' of JSON_VALUE cannot be read"),

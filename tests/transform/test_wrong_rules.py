@@ -23,7 +23,7 @@ def engine() -> Engine:
     return Engine(zone=ZONE)
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@together("file", FILES)
 def test_a_wrong_rule_is_refused_with_these_words(file: Path, engine: Engine, update_golden: bool) -> None:
     said = ""
     for number, keys in enumerate(texts_in(file.read_text(encoding="utf-8"), file.name)):

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 from fake_control import HOSTILE, FakeControl, fake, form, shop, status, told, view
 from jsonschema import Draft202012Validator
+from together import together
 from web_client import TestClient
 
 from cdc import web
@@ -394,7 +395,7 @@ def test_the_page_of_the_documentation_names_every_address(client: TestClient) -
         assert f"POST /api/v1/pipelines/NAME/{action}" in page
 
 
-@pytest.mark.parametrize("name", ["shop/plan", "shop/stop", "a/b", "\u00e4 b%2Fc?d#e", "shop"])
+@together("name", ["shop/plan", "shop/stop", "a/b", "\u00e4 b%2Fc?d#e", "shop"])
 def test_a_name_with_slashes_or_odd_letters_is_one_name(tmp_path: Path, name: str) -> None:
     control = fake(view("shop", tmp_path), view("other", tmp_path))
     control.put(view(name, tmp_path))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from kafka_log import Follower, TopicLog
+from together import together
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.source import Limits
@@ -60,7 +61,7 @@ def test_a_task_goes_on_behind_an_answer_that_passes(tmp_path: Path) -> None:
         assert log.failing == []
 
 
-@pytest.mark.parametrize("name", PASSING)
+@together("name", PASSING)
 def test_an_answer_that_does_not_pass_ends_the_run_in_time(tmp_path: Path, name: str) -> None:
     log, follower = following(tmp_path, **{"retry-timeout": "0 s"})
     log.write("t", *rows(3))

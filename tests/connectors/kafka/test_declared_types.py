@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kafka_log import Follower, TopicLog
+from together import together
 
 from cdc.errors import CorruptLog
 from cdc.schema import CreateTable, DataType
@@ -78,7 +79,7 @@ BECOMES: dict[str, tuple[Any, Any, str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", BECOMES)
+@together("case", BECOMES)
 def test_a_schema_says_how_a_value_is_written_and_columns_what_it_becomes(tmp_path: Path, case: str) -> None:
     described, written, declared, value = BECOMES[case]
     log = TopicLog(t=1)
@@ -93,8 +94,8 @@ def test_a_schema_says_how_a_value_is_written_and_columns_what_it_becomes(tmp_pa
     assert created.schema.column("v").type == DataType.parse(declared)
 
 
-@pytest.mark.parametrize(
-    ("described", "written", "declared"),
+@together(
+    "described, written, declared",
     [
         (_DECIMAL, "BBo=", "BIGINT"),
         (_DECIMAL, "BBo=", "DATE"),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from debezium_messages import envelope, with_schema
 from kafka_log import Follower, TopicLog
+from together import together
 
 NAMES = ['a"b', "back\\slash", "aö", "\N{SNOWMAN}", "\U0001f600", "tab\t", "a/b", "\\u00f6", "C:\\new", 'naïve \\ "q"']
 INT, KEY = {"type": "int32", "optional": True}, "öid"
@@ -78,7 +78,7 @@ FORMATS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@together("kind", FORMATS)
 def test_each_way_to_write_a_name_is_the_same_column(tmp_path: Path, kind: str) -> None:
     make, value_format = FORMATS[kind]
     rows = [{KEY: number, **{name: 10 * number + at for at, name in enumerate(NAMES)}} for number in range(4)]
@@ -91,7 +91,7 @@ def test_each_way_to_write_a_name_is_the_same_column(tmp_path: Path, kind: str) 
     assert sum(not isinstance(item, tuple) for item in found) == 1, "the table is created, and no column is added"
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@together("kind", FORMATS)
 def test_a_batch_that_ends_between_two_ways_adds_no_column(tmp_path: Path, kind: str) -> None:
     make, value_format = FORMATS[kind]
     log = TopicLog(topic=1)

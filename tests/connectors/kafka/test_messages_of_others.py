@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from debezium_messages import INT64, TEXT, envelope, key_with_schema, struct, with_schema
 from kafka_log import Follower, TopicLog
+from together import together
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from cdc.schema import CreateTable
@@ -60,7 +61,7 @@ PLACEHOLDERS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", PLACEHOLDERS)
+@together("case", PLACEHOLDERS)
 def test_a_value_that_debezium_did_not_have_is_not_written(tmp_path: Path, case: str) -> None:
     value, options = PLACEHOLDERS[case]
     with pytest.raises(CorruptLog, match=r"column v: is Debezium's placeholder .*REPLICA IDENTITY FULL"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from debezium_messages import envelope
 from kafka_log import Follower, TopicLog
+from together import together
 
 from cdc.errors import CorruptLog, SchemaUnknown
 
@@ -111,7 +112,7 @@ def rows(follower: Follower) -> list[Any]:
     return [item[1]["id"] for batch in follower.follow() for item in batch if isinstance(item, tuple)]
 
 
-@pytest.mark.parametrize("value_format", GOOD)
+@together("value_format", GOOD)
 def test_poison_is_left_out_and_counted(tmp_path: Path, value_format: str) -> None:
     log, follower = following(tmp_path, value_format, **{"unreadable-messages": "skip"})
     cases = [value for found, value in POISON.values() if found == value_format]
@@ -121,7 +122,7 @@ def test_poison_is_left_out_and_counted(tmp_path: Path, value_format: str) -> No
     assert follower.counts == {"unreadable-message topic": len(cases)}
 
 
-@pytest.mark.parametrize("case", POISON)
+@together("case", POISON)
 def test_poison_is_refused_with_its_place(tmp_path: Path, case: str) -> None:
     value_format, value = POISON[case]
     log, follower = following(tmp_path, value_format)
@@ -130,7 +131,7 @@ def test_poison_is_refused_with_its_place(tmp_path: Path, case: str) -> None:
         follower.follow()
 
 
-@pytest.mark.parametrize("case", sorted(POISON.keys() - {"a member that is another in upper case"}))
+@together("case", sorted(POISON.keys() - {"a member that is another in upper case"}))
 def test_poison_that_comes_first_is_left_out_too(tmp_path: Path, case: str) -> None:
     value_format, value = POISON[case]
     log = TopicLog(topic=1)
@@ -140,7 +141,7 @@ def test_poison_that_comes_first_is_left_out_too(tmp_path: Path, case: str) -> N
     assert set(follower.counts) <= {"unreadable-message topic"}
 
 
-@pytest.mark.parametrize("keys", [[{"k": 1}], [{"k": 1}, {"id": 1}, {"k": 1}], [{}], [{"id": 1, "k": 1}]])
+@together("keys", [[{"k": 1}], [{"k": 1}, {"id": 1}, {"k": 1}], [{}], [{"id": 1, "k": 1}]])
 def test_keys_of_other_columns_are_left_out_one_by_one(tmp_path: Path, keys: list[Any]) -> None:
     """Also where the first and the last message at hand have such a key."""
     log, follower = following(tmp_path, "json", **{"unreadable-messages": "skip"})

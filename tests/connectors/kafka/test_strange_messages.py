@@ -10,6 +10,7 @@ import pytest
 from debezium_messages import INT64, envelope, text, with_schema
 from kafka_log import Follower, TopicLog
 from read_messages import messages
+from together import together
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.kafka.formats import connect
@@ -74,7 +75,7 @@ REFUSED: dict[str, tuple[type[CdcError], str, tuple[tuple[Any, Any], ...], dict[
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@together("case", REFUSED)
 def test_what_cannot_be_rows_is_refused(tmp_path: Path, case: str) -> None:
     error, words, records, options = REFUSED[case]
     with pytest.raises(error, match=words):
@@ -140,7 +141,7 @@ def test_a_logical_message_has_no_table(tmp_path: Path) -> None:
     assert (rows, counts) == ([("+I", {"id": 1})], {"logical-messages-left-out topic": 1})
 
 
-@pytest.mark.parametrize("snapshot", ["first", "first_in_data_collection", "last", "incremental", True])
+@together("snapshot", ["first", "first_in_data_collection", "last", "incremental", True])
 def test_rows_of_every_snapshot_are_inserts(tmp_path: Path, snapshot: Any) -> None:
     message = envelope("r", None, KEY)
     message["source"]["snapshot"] = snapshot

@@ -158,7 +158,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "message"), WRONG, ids=[message for _, message in WRONG])
+@together("line, message", WRONG)
 def test_a_wrong_line_is_named_with_its_file_and_number(tmp_path: Path, line: Any, message: str) -> None:
     text = line if isinstance(line, str) else json.dumps(line)
     (tmp_path / "log.jsonl").write_text(f"{json.dumps(CREATE)}\n\n{text}\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from binlog_builder import event, flat, log, query
+from together import together
 
 from cdc.errors import CorruptLog
 from connectors.mysql import events
@@ -76,8 +77,8 @@ def test_many_small_payloads_are_joined_into_chunks_of_limited_size(tmp_path: Pa
     assert max(len(chunk.data) for chunk in chunks) <= PIECE
 
 
-@pytest.mark.parametrize(
-    ("part", "message"),
+@together(
+    "part, message",
     [
         (payload(inner(b"a"), stated=19), "it states 19 bytes and holds 20"),
         (payload(inner(b"a", b"b"), stated=20), "it states 20 bytes and holds 21"),
@@ -108,8 +109,8 @@ ROWS_V1 = struct.pack("<IHH", 9, 0, 1) + b"\x0a\xff\x03"
 ROWS_V2 = struct.pack("<IHHH", 9, 0, 1, 5) + b"abc" + b"\x0a\xff\x03"
 
 
-@pytest.mark.parametrize(
-    ("kind", "head", "plain_kind"),
+@together(
+    "kind, head, plain_kind",
     [
         (events.MARIADB_WRITE_ROWS_COMPRESSED_V1, ROWS_V1, events.WRITE_ROWS_V1),
         (events.MARIADB_UPDATE_ROWS_COMPRESSED_V1, ROWS_V1 + b"\xfe\x03", events.UPDATE_ROWS_V1),

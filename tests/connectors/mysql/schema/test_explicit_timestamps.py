@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from binlog_builder import gtid, log, query
+from together import together
 
 from cdc.schema import AddColumn, TableId
 from connectors.mysql import events
@@ -35,8 +36,8 @@ def test_rows_that_are_there_get_a_time_that_the_log_does_not_tell(explicit: boo
     assert not stated.delta.uncertain
 
 
-@pytest.mark.parametrize(
-    ("version", "flags", "nullable"),
+@together(
+    "version, flags, nullable",
     [
         ("10.11.19-MariaDB", _ON, True),
         ("10.11.19-MariaDB", _OFF, False),

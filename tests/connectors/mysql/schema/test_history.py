@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ddl_tables import tables
 from hypothesis import given
+from together import together
 
 from cdc.errors import StateError
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId
@@ -131,8 +132,8 @@ def test_entries_that_an_offset_asks_for_and_are_not_there(tmp_path: Path) -> No
         history.truncate(3)
 
 
-@pytest.mark.parametrize(
-    ("line", "text", "reason"),
+@together(
+    "line, text, reason",
     [
         (0, b"{}", "does not name a format"),
         (0, b'{"schema_history": 99, "generation": 1}', "its schema_history is 99, this version reads 1"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from binlog_builder import Event, query
 from log_script import BEGIN, XID, chunk, insert, seen, sql, table_map
+from together import together
 
 from cdc import events as on
 from cdc.errors import SchemaUnknown, UnsupportedChange
@@ -131,8 +132,8 @@ def test_rows_of_a_table_that_nothing_defines_are_refused(tmp_path: Path) -> Non
     assert len(chunk([table_map(1, "shop.u")])) == 1
 
 
-@pytest.mark.parametrize(
-    ("statement", "reason"),
+@together(
+    "statement, reason",
     [
         ("INSERT INTO t VALUES (1)", "logged as a statement"),
         ("INSERT INTO view_of VALUES (1)", "views, triggers and functions may write to captured ones"),

@@ -104,7 +104,7 @@ def test_a_torn_last_line_is_overlooked_and_then_cut(tmp_path: Path) -> None:
     assert ChunkPlan(LocalStore(tmp_path)).chunk(2) == PLAN[2]
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", '{"file":"watermarks","format":1,"generation":1}\n', "[1]\n"])
+@together("text", ["", "{}\n", '{"file":"watermarks","format":1,"generation":1}\n', "[1]\n"])
 def test_another_file_is_damaged(tmp_path: Path, text: str) -> None:
     (tmp_path / "chunks.jsonl").write_text(text)
     with pytest.raises(StateError, match="the chunk plan is damaged"):
