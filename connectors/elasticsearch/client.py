@@ -95,10 +95,10 @@ class SearchClient:
                 last = _busy_error(answer, host)
                 continue
             preference.note_answered(self.hosts, host)
-            return self._parse_answer(host, answer.status, answer.data)
+            return self._parse_answer(host, path, answer.status, answer.data)
         raise last or SinkUnavailable("no host is named", hint="name one in sink.hosts")
 
-    def _parse_answer(self, host: str, status: int, data: bytes) -> Any:
+    def _parse_answer(self, host: str, path: str, status: int, data: bytes) -> Any:
         found = _parsed(data)
         if 200 <= status < 300 and found is not None:
             return found
@@ -111,7 +111,7 @@ class SearchClient:
         if found is not None or status == _TOO_LARGE:  # which proxies say in HTML
             raise ErrorAnswer(status, kind, reason)
         hint = "check sink.hosts: another program may listen there"
-        if status >= 500 or not data:
+        if status >= 500 or not data or path != "/":  # else the first request says that no cluster listens there
             raise SinkUnavailable(f"an answer without JSON, as of a proxy (HTTP {status})", where=host, hint=hint)
         message = f"the server is neither Elasticsearch nor OpenSearch (HTTP {status})"
         raise SinkError(message, where=host, hint=hint)

@@ -21,9 +21,9 @@ from connectors.shared.lake.errors import first_line, library_errors, refused_ch
 _AWAY = frozenset({
     "ConnectionError", "ConnectTimeout", "ReadTimeout", "ServerError", "ServiceUnavailableError",
     "EndpointConnectionError", "OperationalError", "TooManyRequestsError", "GatewayTimeoutError",
-    "CommitStateUnknownException",
+    "CommitStateUnknownException", "JSONDecodeError", "UnicodeDecodeError",
 })  # fmt: skip
-"""Names of temporary errors: of requests, of the REST catalog, of botocore, of SQLAlchemy.
+"""Names of temporary errors: of requests, of the REST catalog, of botocore, of SQLAlchemy, of a proxy's page.
 
 A commit without an answer is one of them: the next attempt first looks at the table, and commits on one head only.
 """

@@ -170,8 +170,7 @@ def read_keys(io: Any, data: bytes, path: str) -> pa.Table:
 
 
 def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData]) -> int:
-    output = io.new_output(path)
-    with output.create(overwrite=True) as stream:
+    with io.new_output(path).create(overwrite=True) as stream:
         statistics = _with_statistics(rows)
         with pq.ParquetWriter(
             stream, rows.schema, compression="zstd", store_schema=False, write_statistics=statistics,
@@ -179,8 +178,9 @@ def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData])
         ) as writer:  # fmt: skip
             writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
         collected.append(writer.writer.metadata)
+        size = int(stream.tell())
     sync_to_disk(path)
-    return len(output)
+    return size
 
 
 def _with_statistics(rows: pa.Table) -> bool | list[str]:

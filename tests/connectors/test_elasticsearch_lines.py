@@ -117,24 +117,25 @@ def test_a_proxy_whose_server_is_away_is_passed_by_for_another_host_or_waited_fo
 
 
 @together(
-    "status, text, error",
+    "path, status, text, error",
     [
-        (200, b"", SinkUnavailable),  # no bulk request is in
-        (500, b"<html>", SinkUnavailable),
-        (413, b"<html>", ErrorAnswer),  # as of nginx: a smaller request may go through
-        (401, b"Unauthorized", SinkError),
-        (200, b"<html>", SinkError),
-        (404, b"", SinkUnavailable),
+        ("/_bulk", 200, b"", SinkUnavailable),  # no bulk request is in
+        ("/_bulk", 500, b"<html>", SinkUnavailable),
+        ("/_bulk", 413, b"<html>", ErrorAnswer),  # as of nginx: a smaller request may go through
+        ("/_bulk", 401, b"Unauthorized", SinkError),
+        ("/_bulk", 200, b"<html>", SinkUnavailable),
+        ("/", 200, b"<html>", SinkError),  # no cluster
+        ("/_bulk", 404, b"", SinkUnavailable),
     ],
 )
-def test_answers_without_json(status: int, text: bytes, error: type[Exception]) -> None:
+def test_answers_without_json(path: str, status: int, text: bytes, error: type[Exception]) -> None:
     class Proxy(QuietHandler):
         def do_POST(self) -> None:
             self.body()
             self.send(status, text, "text/html")
 
     with serving(Proxy) as host, pytest.raises(error) as raised:
-        SearchClient((host,), Login()).send("POST", "/_bulk", b"{}\n", "application/json", wait=False)
+        SearchClient((host,), Login()).send("POST", path, b"{}\n", "application/json", wait=False)
     assert type(raised.value) is error
     assert ("access denied" in str(raised.value)) == (status == 401)
 

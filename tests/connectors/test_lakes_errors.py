@@ -28,6 +28,7 @@ SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False),), ("id",))
         ("AWS Error NETWORK_CONNECTION during UploadPart operation: curlCode: 28, Timeout was reached", True),
         ("AWS Error SLOW_DOWN during PutObject operation: Please reduce your request rate.", True),
         ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", True),
+        ("AWS Error UNKNOWN (HTTP status -1) during UploadPart operation: XML_ERROR_MISMATCHED_ELEMENT", True),
         ("Connection broken: IncompleteRead(956 bytes read, 956 more expected)", True),
         ("1 validation error for TableResponse\n  Invalid JSON [type=json_invalid, input_value='<h>']", True),
         ("AWS Error ACCESS_DENIED during PutObject operation: The provided token has expired.", False),

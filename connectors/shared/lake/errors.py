@@ -13,9 +13,9 @@ T = TypeVar("T")
 _STORE_IS_AWAY = (
     "aws error network_connection", "aws error slow_down", "aws error service_unavailable", "aws error throttling",
     "aws error internal_failure", "aws error request_timeout", "http status 5", "http status 429",
-    "timeout was reached", "unexpected_eof_while_reading", "connection broken", "type=json_invalid",
+    "timeout was reached", "unexpected_eof_while_reading", "connection broken", "type=json_invalid", "xml_",
 )  # fmt: skip
-"""Parts of messages of Arrow's S3 client about transient errors, in lower case."""
+"""Parts of messages of Arrow's S3 client about transient errors, in lower case. A proxy's page is no valid XML."""
 _STORE_REFUSES = (
     "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
     "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized",
