@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from command_runner import CliRunner
 from together import together
-from typer.testing import CliRunner
 
 from cdc import cli
 from cdc.errors import EngineError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from command_runner import CliRunner
 from together import together
-from typer.testing import CliRunner
 
 from cdc import __version__, api
 from cdc.cli import app, entry

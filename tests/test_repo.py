@@ -41,7 +41,7 @@ def texts() -> dict[str, str]:
 
 
 FORBIDDEN = {
-    "a home or work folder of some machine": r"(?<![\w.}])/(?:(?:home|Users)/[A-Za-z]|root\b|work/)",
+    "a home or work folder of some machine": r"/(?<![\w.}]/)(?:(?:home|Users)/[A-Za-z]|root\b|work/)",
     "a package index": r"pypi\.org|pythonhosted\.org|deb\.debian\.org|registry\.npmjs|repo1?\.maven|mirrors?\.[a-z]+\.",
     "a pip setting of some machine": r"--(?:extra-)?index-url|--find-links|--trusted-host",
     "a private key": r"BEGIN (?:RSA |EC |OPENSSH )?PRIVATE KEY",

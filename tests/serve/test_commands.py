@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runner import CliRunner, Result
 from http_server import QuietHandler, serving
-from typer.testing import CliRunner, Result
 
 from cdc.cli import app
 from cdc.errors import CdcError, EngineError, NotNow, PipelineUnknown, StateError

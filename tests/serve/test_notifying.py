@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from command_runner import CliRunner
 
 import cdc
 from cdc.cli import app

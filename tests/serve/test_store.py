@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cdc_process import wait_for
-from typer.testing import CliRunner
+from command_runner import CliRunner
 
 import cdc
 from cdc.cli import app

@@ -169,8 +169,8 @@ def test_an_offset_without_its_mode(lines: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a: " + "[" * 2000 + "]" * 2000, "".join(" " * depth + "a:\n" for depth in range(1200)),
-        "source: " + "[" * 60 + "]" * 60, "".join(f"a{n}: &a{n} [{f'*a{n - 1}' if n else 'x'}]\n" for n in range(3000)),
+        "a: " + "[" * 1000 + "]" * 1000, "".join(" " * depth + "a:\n" for depth in range(1200)),
+        "source: " + "[" * 60 + "]" * 60, "".join(f"a{n}: &a{n} [{f'*a{n - 1}' if n else 'x'}]\n" for n in range(1200)),
     ],
     ids=["closed", "mappings", "somewhat", "aliases"],
 )  # fmt: skip

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from command_runner import CliRunner
 from together import together
-from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import StateError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
+from command_runner import CliRunner
 
 from cdc.cli import app
 from cdc.errors import StateError

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from command_runner import CliRunner
 from together import together
-from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import SpecError

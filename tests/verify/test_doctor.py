@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runner import CliRunner
 from hostile_mysql import Visit, hostile
 from running import ShortPipeline
-from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.finding import Level

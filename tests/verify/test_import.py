@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runner import CliRunner
 from running import ShortPipeline
 from together import together
-from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import SourceError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command_runner import CliRunner
 from running import ShortPipeline
-from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import CdcError, NotNow, SourceError

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_runner import CliRunner
 from running import ShortPipeline
-from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import ChangeRefused, UnsupportedChange

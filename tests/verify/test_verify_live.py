@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from command_runner import CliRunner
 from running import ShortPipeline
-from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.verify.report import DifferenceKind, Verdict

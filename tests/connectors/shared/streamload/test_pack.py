@@ -32,6 +32,7 @@ def test_a_body_comes_out_as_it_went_in(packing: Packing, sizes: tuple[int, ...]
 
 @pytest.mark.parametrize("packing", ["gzip", "lz4", "zstd"])
 def test_text_gets_smaller_while_it_is_written(packing: Packing) -> None:
-    stream, text = packer(packing), "\n".join(str(random.Random(n).getrandbits(60)) for n in range(50_000)).encode()
+    numbers = random.Random(1)
+    stream, text = packer(packing), "\n".join(str(numbers.getrandbits(60)) for _ in range(50_000)).encode()
     sent = sum(len(stream.pack(text)) for _ in range(5))
     assert 0 < sent < 5 * len(text)
