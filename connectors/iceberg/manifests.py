@@ -95,26 +95,11 @@ def _avro_file() -> Any:
 
 
 def read_entries(io: Any, manifest: Any) -> list[Any]:
-    """The live entries of a manifest, with the values they inherit from it ("Sequence Number Inheritance")."""
-    from pyiceberg.manifest import ManifestEntryStatus
+    """The live entries of a manifest, with the values they inherit from it."""
+    from pyiceberg.manifest import ManifestEntryStatus, _inherit_from_manifest
 
     with _reading()(io.new_input(manifest.manifest_path), _Content.ENTRIES) as file:
-        found = [entry for entry in file if entry.status != ManifestEntryStatus.DELETED]
-    for entry in found:
-        if entry.snapshot_id is None:
-            entry.snapshot_id = manifest.added_snapshot_id
-        if manifest.sequence_number == 0 or entry.status == ManifestEntryStatus.ADDED:
-            inherit(entry, manifest.sequence_number)
-        entry.data_file.spec_id = manifest.partition_spec_id
-    return found
-
-
-def inherit(entry: Any, sequence_number: int) -> None:
-    """Set an entry's sequence number to its manifest's, if it has none of its own."""
-    if entry.sequence_number is None:
-        entry.sequence_number = sequence_number
-    if entry.file_sequence_number is None:
-        entry.file_sequence_number = sequence_number
+        return [_inherit_from_manifest(entry, manifest) for entry in file if entry.status != ManifestEntryStatus.DELETED]
 
 
 def read_list(io: Any, path: str) -> list[Any]:
