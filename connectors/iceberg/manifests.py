@@ -99,7 +99,9 @@ def read_entries(io: Any, manifest: Any) -> list[Any]:
     from pyiceberg.manifest import ManifestEntryStatus, _inherit_from_manifest
 
     with _reading()(io.new_input(manifest.manifest_path), _Content.ENTRIES) as file:
-        return [_inherit_from_manifest(entry, manifest) for entry in file if entry.status != ManifestEntryStatus.DELETED]
+        return [
+            _inherit_from_manifest(entry, manifest) for entry in file if entry.status != ManifestEntryStatus.DELETED
+        ]
 
 
 def read_list(io: Any, path: str) -> list[Any]:

@@ -18,9 +18,9 @@ from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.read import startup
-from connectors.kafka.read.ahead import Ahead
 from connectors.kafka.read.history import TopicHistory, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, sequence_position, topic_partition
+from connectors.kafka.read.plan_ahead import PlanAhead
 from connectors.kafka.read.ranges import ids_of, ranges_of, split_up
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -36,7 +36,7 @@ class KafkaSource(Source):
         self._forget()
 
     def _forget(self) -> None:
-        self._plans: Ahead | None = None
+        self._plans: PlanAhead | None = None
         self._names: Sequence[str] = ()
         self._notices: list[str] = []
 
@@ -135,10 +135,10 @@ class KafkaSource(Source):
     def _history(self) -> TopicHistory:
         return TopicHistory(self._context.store)
 
-    def _planner(self) -> Ahead:
+    def _planner(self) -> PlanAhead:
         if self._plans is None:
             history = TopicHistory(self._context.store)  # an own one, because it changes as entries are added
-            self._plans = Ahead.of(
+            self._plans = PlanAhead.of(
                 self._cluster, self._policy, self._options, history, self._context.pipeline, self._notices
             )
         return self._plans

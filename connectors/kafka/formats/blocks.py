@@ -133,7 +133,7 @@ def _expressible(group: TableGroup, schema: TableSchema) -> tuple[MessageImages,
     if schema.primary_key:
         return images, left_out
     kinds = images.kinds
-    paired = np.roll(kinds == BEFORE, 1) & (images.places > 0)
+    paired = np.roll(kinds == BEFORE, 1) & (images.rows_in_message > 0)
     unpaired = (kinds == AFTER) & ~paired
     if group.upserts:
         images = replace(images, kinds=np.where(unpaired, INSERT, kinds).astype(np.uint8))
@@ -192,7 +192,7 @@ def _block(
         group.table, schema, rows,
         kinds=pa.array(images.kinds, pa.uint8()),
         sequence=pa.array(sequences[images.messages], pa.int64()),
-        row=pa.array(np.asarray(images.places, np.int32), pa.int32()),
+        row=pa.array(np.asarray(images.rows_in_message, np.int32), pa.int32()),
         timestamps_ms=pa.array(images.times_ms, pa.int64()),
         whole=False,
     )  # fmt: skip

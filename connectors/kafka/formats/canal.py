@@ -26,9 +26,9 @@ from connectors.kafka.formats.groups import (
     Messages,
     Reading,
     TableGroup,
-    consecutive,
-    gathered,
     repeated,
+    rows_by_table,
+    table_of,
     times_of,
 )
 from connectors.kafka.formats.names import check_columns
@@ -54,7 +54,6 @@ _SHORT = (
     "TiCDC has written the key of this row alone, as the message was too large (large-message-handle-option): "
     "raise max-message-bytes there, and compress"
 )
-_NAMED = ("database", "table")
 _T = TypeVar("_T", dict[str, Any], list[Any])
 _Described = tuple[tuple[Field, ...] | None, tuple[str, ...]]
 
@@ -92,18 +91,11 @@ class CanalFormat:
 
     def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, ops: Any, row_numbers: Any) -> None:
         names = [scan.cells(name).take(row_numbers) for name in ("database", "table", "mysqlType", "pkNames")]
-        parts = []
-        for first, last in consecutive(runs(*names)):
-            members = row_numbers[first:last]
-            try:
-                table = TableId(*(convert.name_of(names[at], first, cell_name) for at, cell_name in enumerate(_NAMED)))
-                self._described(names[2].raw(first), names[3].raw(first))
-            except ValueError as error:
-                reading.unreadable.update(dict.fromkeys(numbers[members].tolist(), str(error)))
-            else:
-                parts.append((table, (names[2].raw(first), names[3].raw(first)), members))
-        for table, shape, members in gathered(parts):
-            fields, key = self._described(*shape)
+
+        def describe(row: int) -> tuple[TableId, _Described]:
+            return table_of(names[0], names[1], row), self._described(names[2].raw(row), names[3].raw(row))
+
+        for table, (fields, key), members in rows_by_table(reading, numbers, row_numbers, runs(*names), describe):
             images = _images(messages, reading, scan, members, numbers, ops[members])
             if len(images):
                 reading.groups.append(TableGroup(table, fields, key, images))
@@ -201,11 +193,11 @@ def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numb
     return MessageImages(
         texts.part(rows.begins[source], rows.ends[source]),
         texts.part(np.where(before, begins[source], 0), np.where(before, ends[source], 0)) if paired.any() else None,
-        message, _places(message), kinds.astype(np.uint8), committed[item][source],
+        message, _rows_in_message(message), kinds.astype(np.uint8), committed[item][source],
     )  # fmt: skip
 
 
-def _places(message: Any) -> Any:
+def _rows_in_message(message: Any) -> Any:
     """The number of each image within its message; the images of a message are contiguous."""
     first = np.flatnonzero(np.diff(message, prepend=-1))
     return np.arange(len(message)) - np.repeat(first, np.diff(first, append=len(message)))

@@ -25,12 +25,11 @@ from connectors.kafka.formats.groups import (
     Messages,
     Reading,
     TableGroup,
-    consecutive,
-    gathered,
     repeated,
+    rows_by_table,
     times_of,
 )
-from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions, log_positions_of
+from connectors.kafka.formats.log_positions import NOWHERE, POSITIONS, LogPositions, log_positions_of
 from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change, table_changes, unsigned_columns
@@ -45,17 +44,12 @@ _ENVELOPE = Tree({
 })  # fmt: skip
 _OPS = Tree({"op": None})
 _CREATE, _READ, _UPDATE, _DELETE, _TRUNCATE, _NOTE = b"crudtm"
-
-
 _NO_OP = "neither a change nor a note of Debezium: it has no `op` (rows without an envelope are value.format: json)"
-
-
 _NO_TABLE = "source.table is missing, which Debezium writes and Flink's format of that name does not"
 _DOCUMENT = (
     "a document of MongoDB has no columns (have `ExtractNewDocumentState` make rows, with "
     "delete.tombstone.handling.mode: rewrite, and read them as value.format: json with primary-keys: {topic: [_id]})"
 )
-
 _CELLS = (
     "its values are {value, set}, as YugabyteDB and Cassandra write them: a column that a change leaves alone is NULL "
     "there (have it write whole rows, and their values alone: REPLICA IDENTITY FULL and `YBExtractNewRecordState`)"
@@ -94,10 +88,10 @@ class DebeziumFormat:
         """The field of a column that messages do not describe, as in `Format`; depends on the connector's modes."""
         return self._modes.natural(column)
 
-    def places(self, messages: Messages) -> LogPositions:
+    def log_positions(self, messages: Messages) -> LogPositions:
         """The positions of the messages in the server's log."""
         _, payloads = self._wrapped.unwrap(messages)
-        found = log_positions_of(PLACES.scan(payloads.texts))
+        found = log_positions_of(POSITIONS.scan(payloads.texts))
         at = np.full(len(messages), NOWHERE, np.int64)
         at[payloads.numbers] = found.at
         return LogPositions(at, found.logs, found.servers)
@@ -114,18 +108,15 @@ class DebeziumFormat:
         run = runs(*names)
         ops = scan.texts.data[op.starts]
         marks = run.astype(np.int64) * len(self._wrapped.shapes) + shapes[row_numbers]
-        parts = []
         databases: dict[TableId, str] = {}
-        for first, last in consecutive(marks):
-            try:
-                table, database = _table(names, first)
-            except ValueError as error:
-                reading.unreadable.update(dict.fromkeys(numbers[row_numbers[first:last]].tolist(), str(error)))
-            else:
-                if database is not None:
-                    databases[table] = database
-                parts.append((table, (int(shapes[row_numbers[first]]), databases.get(table)), row_numbers[first:last]))
-        for table, (shape, database), rows_of_table in gathered(parts):
+
+        def describe(row: int) -> tuple[TableId, tuple[int, str | None]]:
+            table, database = _table(names, row)
+            if database is not None:
+                databases[table] = database
+            return table, (int(shapes[row_numbers[row]]), databases.get(table))
+
+        for table, (shape, database), rows_of_table in rows_by_table(reading, numbers, row_numbers, marks, describe):
             rows_of_table = rows_of_table[~_changes_alone(reading, scan, rows_of_table, numbers, ops[rows_of_table])]
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])

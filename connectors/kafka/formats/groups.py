@@ -7,7 +7,7 @@ values once the table's schema is known.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from cdc.block import RowKind
 from cdc.schema import Column, TableId
+from connectors.kafka.formats.convert import name_of
 from connectors.kafka.formats.ddl import Changes
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.log_positions import SourceLogPosition
-from connectors.kafka.formats.scan import Texts
+from connectors.kafka.formats.scan import Cells, Texts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,13 +80,13 @@ class Messages:
         """The value of a message."""
         return self.values.bytes_of(message) if self.values.begins[message] >= 0 else None
 
-    def place(self, message: int) -> int:
+    def offset(self, message: int) -> int:
         """The offset of a message."""
         return int(self.offsets[message])
 
     def where(self, message: int) -> str:
         """The topic, partition and offset of a message, as written in all texts for users."""
-        return f"{self.topic}-{self.partition}@{self.place(message)}"
+        return f"{self.topic}-{self.partition}@{self.offset(message)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +95,7 @@ class MessageImages:
 
     Attributes:
         rows: the rows' objects. `changed`: objects whose members take precedence over the row's; may be empty texts.
-        messages: int[n], the message of each image, ascending. `places`: int[n], its number within the message.
+        messages: int[n], the message of each image, ascending. `rows_in_message`: int[n], its number within that.
         kinds: uint8[n], the `RowKind`.
         times_ms: int64[n], the time of the source's commit.
     """
@@ -102,7 +103,7 @@ class MessageImages:
     rows: Texts
     changed: Texts | None
     messages: Any
-    places: Any
+    rows_in_message: Any
     kinds: Any
     times_ms: Any
 
@@ -115,7 +116,7 @@ class MessageImages:
         return MessageImages(
             self.rows.part(self.rows.begins[rows], self.rows.ends[rows]),
             None if changed is None else changed.part(changed.begins[rows], changed.ends[rows]),
-            self.messages[rows], self.places[rows], self.kinds[rows], self.times_ms[rows],
+            self.messages[rows], self.rows_in_message[rows], self.kinds[rows], self.times_ms[rows],
         )  # fmt: skip
 
 
@@ -145,7 +146,7 @@ class DdlMessage:
 
     Attributes:
         changes: the steps of the statement, if it is fully understood; otherwise empty.
-        place: its position in the server's log, if the message has it. Then its order relative to rows of other topics
+        position: in the server's log, if the message has one. Then its order relative to rows of other topics
             and partitions is known from their positions.
     """
 
@@ -153,7 +154,7 @@ class DdlMessage:
     database: str
     sql: str
     changes: Changes = ()
-    place: SourceLogPosition | None = None
+    position: SourceLogPosition | None = None
 
 
 @dataclass(slots=True)
@@ -191,18 +192,37 @@ class Format(Protocol):
 _T = TypeVar("_T")
 
 
-def gathered(parts: Iterable[tuple[TableId, _T, Any]]) -> Iterator[tuple[TableId, _T, Any]]:
-    """Gather rows with the same table and shape, as long as the table has no other shape in between."""
+def rows_by_table(
+    reading: Reading, numbers: Any, rows: Any, runs: Any, describe: Callable[[int], tuple[TableId, _T]]
+) -> Iterator[tuple[TableId, _T, Any]]:
+    """Gather rows with the same table and shape, as long as the table has no other shape in between.
+
+    Args:
+        numbers: the messages of all rows; `rows` are those to gather.
+        runs: int[n], equal for neighbouring rows that are described alike.
+        describe: gives the table and shape of a run by the index of its first row in `rows`; a ValueError makes its
+            messages unreadable.
+    """
     found: list[tuple[TableId, _T, list[Any]]] = []
     latest: dict[TableId, int] = {}
-    for table, shape, rows in parts:
+    for first, last in consecutive(runs):
+        try:
+            table, shape = describe(first)
+        except ValueError as error:
+            reading.unreadable.update(dict.fromkeys(numbers[rows[first:last]].tolist(), str(error)))
+            continue
         at = latest.get(table)
         if at is None or found[at][1] != shape:
             at = latest[table] = len(found)
             found.append((table, shape, []))
-        found[at][2].append(rows)
+        found[at][2].append(rows[first:last])
     for table, shape, pieces in found:
         yield table, shape, np.concatenate(pieces)
+
+
+def table_of(databases: Cells, tables: Cells, row: int) -> TableId:
+    """The table that a message names by `database` and `table`. Raises ValueError."""
+    return TableId(name_of(databases, row, "database"), name_of(tables, row, "table"))
 
 
 def times_of(messages: Messages, numbers: Any, committed: pa.Array | None) -> Any:

@@ -12,7 +12,7 @@ from connectors.kafka.formats import convert
 from connectors.kafka.formats.scan import Scan, Tree
 from connectors.kafka.kernels import INTEGER, STRING, TRUE
 
-PLACES = Tree({"source": {"file": None, "pos": None, "server_id": None, "snapshot": None}})
+POSITIONS = Tree({"source": {"file": None, "pos": None, "server_id": None, "snapshot": None}})
 _BITS = 40
 NOWHERE = -1
 
@@ -57,7 +57,7 @@ class LogPositions:
 
 
 def log_positions_of(scan: Scan) -> LogPositions:
-    """The positions of the rows of a scan, whose tree has the names of PLACES."""
+    """The positions of the rows of a scan, whose tree has the names of POSITIONS."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
     rows = np.flatnonzero((files.kinds == STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))

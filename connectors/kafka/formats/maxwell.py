@@ -25,9 +25,9 @@ from connectors.kafka.formats.groups import (
     Messages,
     Reading,
     TableGroup,
-    consecutive,
-    gathered,
     repeated,
+    rows_by_table,
+    table_of,
     times_of,
 )
 from connectors.kafka.formats.names import check_columns
@@ -41,7 +41,6 @@ _PASSED = (b"bootstrap-start", b"bootstrap-complete")
 _NO_OP = 255
 _TEMPORARY = re.compile(r"\bTEMPORARY\b", re.IGNORECASE)
 _PK = "pk."
-_NAMED = ("database", "table")
 
 
 class MaxwellFormat:
@@ -69,23 +68,19 @@ class MaxwellFormat:
             _read_other(reading, scan, int(other_row), int(numbers[other_row]))
         row_numbers = np.flatnonzero(rows)
         names = [scan.cells(name).take(row_numbers) for name in ("database", "table", "primary_key_columns")]
-        parts = []
-        for first, last in consecutive(runs(*names)) if len(row_numbers) else ():
-            members = row_numbers[first:last]
-            try:
-                table = TableId(*(convert.name_of(names[at], first, cell_name) for at, cell_name in enumerate(_NAMED)))
-                key = _key(names[2].raw(first), messages, numbers[members])
-            except ValueError as error:
-                reading.unreadable.update(dict.fromkeys(numbers[members].tolist(), str(error)))
-            else:
-                parts.append((table, key, members))
-        for found, key, members in gathered(parts):
+        if not len(row_numbers):
+            return reading
+
+        def describe(row: int) -> tuple[TableId, tuple[str, ...] | None]:
+            return table_of(names[0], names[1], row), _key(names[2].raw(row), messages, int(numbers[row_numbers[row]]))
+
+        for found, key, members in rows_by_table(reading, numbers, row_numbers, runs(*names), describe):
             images = _images(messages, scan, members, numbers, ops[members])
             reading.groups.append(TableGroup(found, None, key, images))
         return reading
 
 
-def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | None:
+def _key(columns: bytes, messages: Messages, number: int) -> tuple[str, ...] | None:
     """The key columns, from `primary_key_columns`, or else from the message's key.
 
     Maxwell writes keys as {"database", "pk.id": 7}, or as ["database", "table", [{"id": 7}]] with
@@ -99,7 +94,7 @@ def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | 
         if found is not None and not isinstance(found, list):
             raise ValueError("`primary_key_columns` is not a list")
         return check_columns(found or ())
-    key = messages.key(int(numbers[0]))
+    key = messages.key(number)
     members = key_object(key)
     if members is None:
         return _key_of_list(key)

@@ -21,8 +21,7 @@ from connectors.kafka.formats.groups import (
     Messages,
     Reading,
     TableGroup,
-    consecutive,
-    gathered,
+    rows_by_table,
 )
 from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Texts, Tree
@@ -74,8 +73,10 @@ class PlainFormat:
         good = np.flatnonzero(scan.faults == 0)
         kinds = np.where(present[numbers] & ~deleted, AFTER, DELETE).astype(np.uint8)
         table = TableId.parse(messages.topic)
-        parts = [(table, int(shapes[good[first]]), good[first:last]) for first, last in consecutive(shapes[good])]
-        for _, shape, rows in gathered(parts):
+        shape_numbers = shapes[good]
+        for _, shape, rows in rows_by_table(
+            reading, numbers, good, shape_numbers, lambda row: (table, int(shape_numbers[row]))
+        ):
             for members in by_key(messages, numbers, rows):
                 images = MessageImages(
                     texts.part(texts.begins[members], texts.ends[members]), None, numbers[members],

@@ -14,7 +14,7 @@ from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.ddl import AlteredColumns, Changes, changes_of
 from connectors.kafka.formats.groups import DdlMessage
-from connectors.kafka.formats.log_positions import PLACES, log_position_of, of_snapshot
+from connectors.kafka.formats.log_positions import POSITIONS, log_position_of, of_snapshot
 from connectors.kafka.formats.scan import Scan
 from connectors.kafka.kernels import ARRAY
 
@@ -37,7 +37,7 @@ def schema_change(scan: Scan, row: int, number: int, tables: Any) -> list[DdlMes
 
     `number` is that of the message, `tables` are its `table_changes`.
     """
-    cells = PLACES.scan(scan.texts.take([row]))
+    cells = POSITIONS.scan(scan.texts.take([row]))
     if of_snapshot(cells, 0):
         return []
     ddl, database = (convert.text(scan.cells(name).take([row]))[0].as_py() or "" for name in _TEXTS)

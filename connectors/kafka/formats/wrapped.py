@@ -130,7 +130,7 @@ class Unwrapper:
         unreadable: dict[int, str] = {}
         unknown = np.flatnonzero(of < 0)
         if len(unknown):
-            begins[unknown], ends[unknown], shapes[unknown] = self._payload_places(
+            begins[unknown], ends[unknown], shapes[unknown] = self._payload_spans(
                 texts.take(unknown), numbers[unknown], unreadable
             )
         return WrappedPayloads(numbers, texts.part(begins, ends), shapes, unreadable).part(shapes >= 0)
@@ -158,7 +158,7 @@ class Unwrapper:
                 return None
         return self._met.get(head)
 
-    def _payload_places(self, texts: Texts, numbers: Any, unreadable: dict[int, str]) -> tuple[Ints, Ints, Any]:
+    def _payload_spans(self, texts: Texts, numbers: Any, unreadable: dict[int, str]) -> tuple[Ints, Ints, Any]:
         """Begins and ends of the texts' payloads, and their shapes; -1 for those that are added to `unreadable`."""
         begins, ends, shapes = texts.begins.copy(), texts.ends.copy(), np.zeros(len(numbers), np.int64)
         at = 0

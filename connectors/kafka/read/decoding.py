@@ -18,7 +18,7 @@ from connectors.kafka.formats.groups import Format, Messages, TableGroup
 from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.history import HistoryState
 from connectors.kafka.read.offset import sequence_base
-from connectors.kafka.read.statements import concerns, is_left_out, position_of
+from connectors.kafka.read.statements import concerns, is_left_out, partition_offset
 from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -59,7 +59,7 @@ class MessageDecoder:
         self._refuse(messages, reading.unreadable)
         skipped = sum(
             concerns(statement, self._tables)
-            and is_left_out(statement, position_of(messages, statement) in self._known.carried)
+            and is_left_out(statement, partition_offset(messages, statement) in self._known.carried)
             for statement in reading.statements
         )
         if skipped:

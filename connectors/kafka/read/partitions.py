@@ -14,9 +14,9 @@ from confluent_kafka import Consumer
 from cdc.retry import RetryPolicy
 from connectors.kafka.client import KafkaCluster
 from connectors.kafka.fetch.fetcher import Fetched, Fetcher
-from connectors.kafka.read import records, startup
+from connectors.kafka.read import consumers, startup
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
-from connectors.kafka.read.records import OffsetLost, Pending
+from connectors.kafka.read.pending import OffsetLost, Pending, assign, collect, lost_offset
 from connectors.kafka.read.topic_ids import TopicIds, lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -58,7 +58,7 @@ class Partitions:
         self._notices = notices
         self._ids = TopicIds(cluster, policy)
         self._reader: Fetcher | None = None
-        self._asker: Consumer | None = None
+        self._consumer: Consumer | None = None
         self.parts: dict[tuple[str, int], Pending] = {}
         self.ends: Mapping[str, int] | None = None
         self.behind = set[str]()
@@ -96,7 +96,7 @@ class Partitions:
         found = {part.name: _cut(ends[part.name], part) for part in cut if part.position > ends[part.name]}
         if found and self._options.on_lost == "fail":
             part = next(part for part in cut if part.name in found)
-            raise records.lost_offset(f"the partition {found[part.name]}", part)
+            raise lost_offset(f"the partition {found[part.name]}", part)
         return found
 
     def begin(self, start: KafkaOffset, changed: Mapping[str, str]) -> KafkaOffset:
@@ -125,13 +125,13 @@ class Partitions:
         return self._options.reads(topic_partition(name)[0])
 
     @property
-    def looks(self) -> bool:
+    def is_search_due(self) -> bool:
         """Whether it is time to look for new partitions."""
         return not self._looked_s or time.monotonic() - self._looked_s >= self._options.discovery_interval_s
 
     def find(self, at: KafkaOffset) -> FoundPartitions:
         """Look for new partitions, when it is time to."""
-        if not self.looks:
+        if not self.is_search_due:
             return FoundPartitions(at, {})
         self._looked_s = time.monotonic()
         names = startup.find_partitions(self._cluster, self._policy, self._options)
@@ -158,7 +158,7 @@ class Partitions:
 
     def assign(self) -> None:
         """Read all partitions that do not wait for others, each from its position on."""
-        records.assign(self._fetcher(), [part for part in self.parts.values() if part.name not in self.behind])
+        assign(self._fetcher(), [part for part in self.parts.values() if part.name not in self.behind])
 
     def fetch(self, most: int, wait_s: float) -> tuple[Fetched, int]:
         """Read more; return what came, and the number of bytes. Raises SourceError."""
@@ -176,7 +176,7 @@ class Partitions:
 
     def _collect(self, found: Fetched) -> int:
         try:
-            size = records.collect(self._cluster, found, self.parts)
+            size = collect(self._cluster, found, self.parts)
         except OffsetLost as error:
             self._jump(error)
             return 0
@@ -232,23 +232,23 @@ class Partitions:
 
     def ends_of(self, names: Sequence[str]) -> Mapping[str, int]:
         """The present ends of partitions, but at most where this run ends."""
-        if self._asker is None:
-            self._asker = records.asker(self._cluster, self._pipeline)
-        found = startup.ends_of(self._cluster, self._policy, self._asker, names)
+        if self._consumer is None:
+            self._consumer = consumers.metadata_consumer(self._cluster, self._pipeline)
+        found = startup.ends_of(self._cluster, self._policy, self._consumer, names)
         limits = self.ends
         return found if limits is None else {name: min(at, limits.get(name, 0)) for name, at in found.items()}
 
     def _offsets(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
         """Ask for offsets of partitions."""
-        asker = records.asker(self._cluster, self._pipeline)
+        consumer = consumers.metadata_consumer(self._cluster, self._pipeline)
         try:
-            return ask(self._cluster, self._policy, asker, names)
+            return ask(self._cluster, self._policy, consumer, names)
         finally:
-            asker.close()
+            consumer.close()
 
     def _fetcher(self) -> Fetcher:
         if self._reader is None:
-            self._reader = records.fetcher(self._cluster, self._pipeline)
+            self._reader = consumers.fetcher(self._cluster, self._pipeline)
         return self._reader
 
     def release_memory(self) -> None:
@@ -272,11 +272,11 @@ class Partitions:
     def close(self) -> None:
         """Close the connections."""
         reader, self._reader = self._reader, None
-        asker, self._asker = self._asker, None
+        consumer, self._consumer = self._consumer, None
         if reader is not None:
             reader.close()
-        if asker is not None:
-            asker.close()
+        if consumer is not None:
+            consumer.close()
 
 
 def _cut(end: int, part: Pending) -> str:

@@ -7,10 +7,10 @@ from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.client import SOURCE, KafkaCluster
 from connectors.kafka.fetch.fetcher import Fetcher
-from connectors.kafka.read import records, startup
+from connectors.kafka.read import consumers, startup
 from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.offset import topic_partition
-from connectors.kafka.read.records import Pending
+from connectors.kafka.read.pending import Pending, assign, collect
 from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -24,13 +24,13 @@ def peek_schemas(
     """The tables, with the schemas that their first messages need. Raises SourceError."""
     tables, formats = TopicTables(options), Formats(options, options.registry(policy, SOURCE))
     found: dict[TableId, TableSchema] = {}
-    asker, reader = records.asker(cluster, pipeline), records.fetcher(cluster, pipeline)
+    consumer, reader = consumers.metadata_consumer(cluster, pipeline), consumers.fetcher(cluster, pipeline)
     try:
         names = startup.first_partitions(cluster, policy, options)
-        for name, first in startup.beginnings_of(cluster, policy, asker, names).items():
+        for name, first in startup.beginnings_of(cluster, policy, consumer, names).items():
             topic, number = topic_partition(name)
             part = Pending(topic, number, first)
-            records.assign(reader, [part])
+            assign(reader, [part])
             while len(part) < _MESSAGES and not part.at_end:
                 if not read_more(cluster, reader, part):
                     break
@@ -47,7 +47,7 @@ def peek_schemas(
                         if options.unreadable == "fail":
                             raise
     finally:
-        asker.close()
+        consumer.close()
         reader.close()
     return found
 
@@ -55,5 +55,5 @@ def peek_schemas(
 def read_more(cluster: KafkaCluster, reader: Fetcher, part: Pending) -> bool:
     """Read more of a partition; False when nothing came in time."""
     found = reader.fetch(_MESSAGES, _WAIT_S)
-    records.collect(cluster, found, {(part.topic, part.partition): part})
+    collect(cluster, found, {(part.topic, part.partition): part})
     return bool(found)

@@ -23,7 +23,7 @@ from connectors.kafka.read.history import Entry, HistoryState, TopicHistory, car
 from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.ordered import IDLE_S, ReadOrder
 from connectors.kafka.read.partitions import FoundPartitions, Partitions
-from connectors.kafka.read.records import Pending
+from connectors.kafka.read.pending import Pending
 from connectors.kafka.read.tables import TopicTables
 from connectors.kafka.read.unsigned import UnsignedColumns
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -138,9 +138,9 @@ class TopicPlanner:
         return end
 
     @property
-    def looks(self) -> bool:
+    def is_search_due(self) -> bool:
         """Whether it is time to look for new partitions, which only `next` does."""
-        return self._partitions.looks
+        return self._partitions.is_search_due
 
     def _begin(self, start: KafkaOffset) -> None:
         """Continue where the last batch ended; go to `start` if that is elsewhere, as at the start of a run."""
@@ -162,7 +162,7 @@ class TopicPlanner:
     ) -> KafkaOffset:
         found = (
             self._find_partitions(start)
-            if writes and self.looks and not self.stopped
+            if writes and self.is_search_due and not self.stopped
             else FoundPartitions(self._base, {})
         )
         batch = self._fitting(len(self._history))
@@ -189,7 +189,7 @@ class TopicPlanner:
         self.full = limits is not None and (batch.rows >= limits.max_rows or batch.bytes >= limits.max_bytes)
         ends = {**found.at.partitions, **batch.ends}
         log_positions = dict(self._order.reached), dict(self._order.watched)
-        self._unsigned.look(batch.known)
+        self._unsigned.warn(batch.known)
         self._at = self._base = KafkaOffset(batch.known.count, ends, *log_positions, ids, found.new)
         return self._at
 
@@ -233,7 +233,7 @@ class TopicPlanner:
         rows = limits.max_rows if limits is not None else 1 << 62
         free_bytes = limits.max_bytes if limits is not None else 1 << 62
         # Waiting statements must not take the room of the rows for which they wait.
-        partitions = [part for part in self._parts.values() if not self._order.leads(part)]
+        partitions = [part for part in self._parts.values() if not self._order.is_ddl_topic(part)]
         size = sum(part.bytes for part in partitions) + batch.bytes
         read = batch.rows + sum(map(len, partitions))
         bounded = self._partitions.ends is not None
@@ -260,24 +260,24 @@ class TopicPlanner:
 
     def _plan_fitting(self, batch: _Batch) -> None:
         """Plan the messages of each partition up to the first that does not fit."""
-        if self._order.look(self._parts, batch.known, self._tables.captures):
+        if self._order.read_statements(self._parts, batch.known, self._tables.captures):
             self._partitions.stop_waiting()
         for part in self._parts.values():
             while part.parts and part.name not in batch.held:
-                if not self._order.open(part, self._parts):
+                if not self._order.may_plan(part, self._parts):
                     self._partitions.postpone(part)
                     break
                 messages = part.messages(_LOOK_BYTES)
                 fit = self._fit(part, messages, batch.known)
                 if fit.count:
-                    self._order.took(part, messages.part(0, fit.count))
-                    batch.ends[part.name] = messages.place(fit.count - 1) + 1
+                    self._order.note_planned(part, messages.part(0, fit.count))
+                    batch.ends[part.name] = messages.offset(fit.count - 1) + 1
                     batch.rows += fit.count
                     batch.bytes += part.drop(fit.count)
                 if fit.count < len(messages):
                     batch.held[part.name] = fit
                     if fit.behind:
-                        self._order.note_planned(part)
+                        self._order.note_limit_reached(part)
                         self._partitions.postpone(part)
 
     def _fit(self, part: Pending, messages: Messages, known: HistoryState) -> _Fit:
@@ -291,12 +291,12 @@ class TopicPlanner:
         self._unsigned.add(reading.unsigned)
         groups = [self._tables.described(group, found) for group in reading.groups]
         count, first = self._first_unfit(groups, len(messages), known, part.topic)
-        around = statements.Around(known, self._tables, self._order, self._parts)
-        due = statements.first_due(messages, reading, around)
+        context = statements.StatementContext(known, self._tables, self._order, self._parts)
+        due = statements.first_due(messages, reading, context)
         if due is not None and due[0] < count:
             count, first = due[0], None
         # Whether a statement can be carried out is only known once everything before it fits.
-        self._note_left_out(part, statements.left_out(messages, reading, around, count))
+        self._note_left_out(part, statements.left_out(messages, reading, context, count))
         if count:
             return _Fit(count, [], limited and count == limit)
         if first is None:

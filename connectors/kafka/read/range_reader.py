@@ -11,8 +11,8 @@ from cdc.source import Count
 from connectors.kafka.client import KafkaCluster
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.groups import Messages
-from connectors.kafka.read import records, startup
-from connectors.kafka.read.records import OffsetLost, Pending
+from connectors.kafka.read import consumers, startup
+from connectors.kafka.read.pending import OffsetLost, Pending, assign, collect, lost_offset
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _AT_ONCE = 5_000
@@ -45,12 +45,12 @@ class RangeReader:
         """The message before an offset; None when there is none close to it."""
         before = Pending(part.topic, part.partition, max(0, first - _LOOK_BACK), was_read=True)
         backoff = Backoff(self._policy, f"{self._cluster.where}: reading {part.topic}-{part.partition}")
-        reader = records.fetcher(self._cluster, self._pipeline)
+        reader = consumers.fetcher(self._cluster, self._pipeline)
         try:
-            records.assign(reader, [before])
+            assign(reader, [before])
             while before.position < first:
                 found = reader.fetch(_LOOK_BACK, _WAIT_S)
-                records.collect(self._cluster, found, {(part.topic, part.partition): before})
+                collect(self._cluster, found, {(part.topic, part.partition): before})
                 if not found and not backoff.pause("no answer"):
                     raise SourceUnavailable("no answer while reading", where=f"{part.topic}-{part.partition}")
         except OffsetLost:
@@ -62,16 +62,16 @@ class RangeReader:
 
     def read(self, part: Pending, last: int) -> Iterator[Messages]:
         """The messages of a partition from its position to before offset `last`. Raises SourceError."""
-        reader = self._reader = self._reader or records.fetcher(self._cluster, self._pipeline)
+        reader = self._reader = self._reader or consumers.fetcher(self._cluster, self._pipeline)
         pending = {(part.topic, part.partition): part}
-        records.assign(reader, [part])
+        assign(reader, [part])
         partition = f"{part.topic}-{part.partition}"
         backoff = Backoff(self._policy, f"{self._cluster.where}: reading {partition}")
         while part.position < last:
             before = part.position
             found = reader.fetch(_AT_ONCE, _WAIT_S)
             try:
-                records.collect(self._cluster, found, pending)
+                collect(self._cluster, found, pending)
             except OffsetLost as error:
                 self._jump(reader, part, last, error)
                 continue
@@ -81,7 +81,7 @@ class RangeReader:
                     away = SourceUnavailable("no answer while reading", where=partition)
                     raise part.failed.error if part.failed is not None else away
                 if part.failed is not None:
-                    records.assign(reader, [part])
+                    assign(reader, [part])
                 continue
             backoff = Backoff(self._policy, f"{self._cluster.where}: reading {partition}")
             if len(part) >= _AT_ONCE or part.bytes >= _MOST_BYTES:
@@ -95,7 +95,7 @@ class RangeReader:
         high = self._offset(startup.ends_of, part)
         if high < last:
             ends = f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned"
-            self._leave_out(part, last, records.lost_offset(ends, part))
+            self._leave_out(part, last, lost_offset(ends, part))
 
     def _leave_out(self, part: Pending, last: int, error: OffsetLost) -> None:
         """Continue without the planned messages that are missing, if the options say so; else raise `error`.
@@ -108,11 +108,11 @@ class RangeReader:
         part.position = last
 
     def _offset(self, ask: Callable[..., dict[str, int]], part: Pending) -> int:
-        asker = records.asker(self._cluster, self._pipeline)
+        consumer = consumers.metadata_consumer(self._cluster, self._pipeline)
         try:
-            return ask(self._cluster, self._policy, asker, [part.name])[part.name]
+            return ask(self._cluster, self._policy, consumer, [part.name])[part.name]
         finally:
-            asker.close()
+            consumer.close()
 
     def _read_up_to(self, part: Pending, last: int) -> Iterator[Messages]:
         part.drop_from(last)
@@ -127,4 +127,4 @@ class RangeReader:
             return
         self._count(f"messages-lost {part.topic}", low - part.position)
         part.position = low
-        records.assign(reader, [part])
+        assign(reader, [part])

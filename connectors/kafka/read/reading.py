@@ -13,9 +13,9 @@ from connectors.kafka.client import KafkaCluster
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.read.decoding import MessageDecoder
 from connectors.kafka.read.history import HistoryState
+from connectors.kafka.read.pending import Pending
 from connectors.kafka.read.range_reader import RangeReader
 from connectors.kafka.read.ranges import Range
-from connectors.kafka.read.records import Pending
 from connectors.kafka.read.topic_ids import TopicIds, lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -80,7 +80,7 @@ class TopicReader:
         """
         if messages.values.present[0] or not messages.keys.present[0]:
             return messages
-        before = self._ranges.before(part, messages.place(0)) if last is None else last
+        before = self._ranges.before(part, messages.offset(0)) if last is None else last
         if before is None:
             return messages
         pair = Messages.concat([before, messages.part(0, 1)])

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 from cdc.errors import SourceError
 from cdc.retry import Backoff, RetryPolicy
 from connectors.kafka.client import ANSWER_S, KafkaCluster
-from connectors.kafka.read import records
+from connectors.kafka.read import consumers
 from connectors.kafka.read.offset import KafkaOffset, partition_name, topic_partition
 from connectors.kafka.read.topic_ids import TopicIds
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -25,7 +25,7 @@ def start_of(
 ) -> tuple[list[str], KafkaOffset]:
     """The partitions of a new pipeline, and the offset that `scan.startup.mode` gives in each. Raises SourceError."""
     names = first_partitions(cluster, policy, options)
-    with closing(records.asker(cluster, pipeline)) as consumer:
+    with closing(consumers.metadata_consumer(cluster, pipeline)) as consumer:
         offsets = start_offsets(cluster, policy, consumer, options, names)
     at = KafkaOffset(len(names), offsets)
     return names, replace(at, ids=TopicIds(cluster, policy).fetch(at.topics))

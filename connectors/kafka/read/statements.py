@@ -30,7 +30,7 @@ _LEAVES_BEHIND = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class StatementContext:
     """The context of a statement: the history before it, the wanted tables, and all partitions."""
 
     known: HistoryState
@@ -43,39 +43,39 @@ class Around:
         return sum(topic == name for name, _ in self.parts)
 
 
-def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int, list[Entry]] | None:
+def first_due(messages: Messages, reading: Reading, context: StatementContext) -> tuple[int, list[Entry]] | None:
     """The first statement still to be carried out: the number of its message, and the entries.
 
     Without entries, it has to wait for rows of other partitions.
     """
     for statement in reading.statements:
-        position = position_of(messages, statement)
-        if position in around.known.carried or not statement.changes or not concerns(statement, around.tables):
+        at = partition_offset(messages, statement)
+        if at in context.known.carried or not statement.changes or not concerns(statement, context.tables):
             continue
-        if statement.place is not None and around.order.waits_for_rows(statement, position, around.known, around.parts):
+        if statement.position is not None and context.order.waits_for_rows(statement, at, context.known, context.parts):
             return statement.message, []
-        early = _early(messages, statement, around)
+        early = _early(messages, statement, context)
         if early is not None:
             return statement.message, [early]
-        steps = (statement_entries(change, around.known, *position) for change in statement.changes)
+        steps = (statement_entries(change, context.known, *at) for change in statement.changes)
         entries = [entry for step in steps for entry in step]
-        if entries and not _refusal_reason(messages, statement, around):
+        if entries and not _refusal_reason(messages, statement, context):
             return statement.message, entries
     return None
 
 
-def left_out(messages: Messages, reading: Reading, around: Around, count: int) -> Iterator[tuple[int, str]]:
+def left_out(messages: Messages, reading: Reading, context: StatementContext, count: int) -> Iterator[tuple[int, str]]:
     """Report which of the first `count` messages should change the sink but do not: their offsets, and sentences."""
     for statement in reading.statements:
-        position = position_of(messages, statement)
-        if statement.message >= count or not concerns(statement, around.tables):
+        at = partition_offset(messages, statement)
+        if statement.message >= count or not concerns(statement, context.tables):
             continue
         if not statement.changes and not _LEAVES_BEHIND.match(statement.sql):
             continue
-        why = "" if position in around.known.carried else _refusal_reason(messages, statement, around)
-        text = f"the sink is not changed by this statement ({why})" if why else _unsure(statement, around.known)
+        why = "" if at in context.known.carried else _refusal_reason(messages, statement, context)
+        text = f"the sink is not changed by this statement ({why})" if why else _unsure(statement, context.known)
         if text:
-            yield position[1], f"{messages.where(statement.message)}: {text}: {statement.sql[:120]}"
+            yield at[1], f"{messages.where(statement.message)}: {text}: {statement.sql[:120]}"
 
 
 def up_to_statement(group: TableGroup, reading: Reading) -> TableGroup:
@@ -102,12 +102,12 @@ def not_filled(entries: Sequence[Entry], known: HistoryState) -> Iterator[str]:
             yield f"{table}: existing rows get NULL in the new column {name}: {why}"
 
 
-def _early(messages: Messages, statement: DdlMessage, around: Around) -> Entry | None:
+def _early(messages: Messages, statement: DdlMessage, context: StatementContext) -> Entry | None:
     """The entry of a statement that adds columns to a table of which no row was read; None for other statements."""
     match statement.changes:
-        case (AlteredColumns(table) as change,) if change.added and table not in around.known.schemas:
-            if not _refusal_reason(messages, statement, around):
-                return early_entry(table, change.added, *position_of(messages, statement))
+        case (AlteredColumns(table) as change,) if change.added and table not in context.known.schemas:
+            if not _refusal_reason(messages, statement, context):
+                return early_entry(table, change.added, *partition_offset(messages, statement))
     return None
 
 
@@ -134,9 +134,9 @@ def _unsure_values(change: AlteredColumns, key: Sequence[str]) -> Iterator[str]:
         )
 
 
-def position_of(messages: Messages, statement: DdlMessage) -> tuple[str, int]:
+def partition_offset(messages: Messages, statement: DdlMessage) -> tuple[str, int]:
     """The partition's name and the offset of a statement, as the history has them."""
-    return partition_name(messages.topic, messages.partition), messages.place(statement.message)
+    return partition_name(messages.topic, messages.partition), messages.offset(statement.message)
 
 
 def concerns(statement: DdlMessage, tables: TopicTables) -> bool:
@@ -144,16 +144,16 @@ def concerns(statement: DdlMessage, tables: TopicTables) -> bool:
     return not statement.changes or any(map(tables.captures, tables_of(statement.changes)))
 
 
-def _refusal_reason(messages: Messages, statement: DdlMessage, around: Around) -> str:
+def _refusal_reason(messages: Messages, statement: DdlMessage, context: StatementContext) -> str:
     """Why a statement cannot be carried out; empty when it can be, or when the rows tell everything that it does."""
-    changes, known = statement.changes, around.known
+    changes, known = statement.changes, context.known
     if not changes:
         return "only statements are applied that empty, drop or rename tables, or drop, rename or add columns of one"
     if not may_do_something(statement):
         return ""
-    if not all(map(around.tables.captures, tables_of(changes))):
+    if not all(map(context.tables.captures, tables_of(changes))):
         return "one of its tables is not selected"
-    why = _refused_place(messages, statement, around)
+    why = _refused_order(messages, statement, context)
     if why:
         return why
     match changes:
@@ -181,14 +181,14 @@ def _refused_tables(statement: DdlMessage, known: HistoryState) -> str:
     return ""
 
 
-def _refused_place(messages: Messages, statement: DdlMessage, around: Around) -> str:
-    if statement.place is not None:
-        return around.order.refusal_reason(position_of(messages, statement), around.known, around.parts)
-    partitions = around.partitions(messages.topic)
+def _refused_order(messages: Messages, statement: DdlMessage, context: StatementContext) -> str:
+    if statement.position is not None:
+        return context.order.refusal_reason(partition_offset(messages, statement), context.known, context.parts)
+    partitions = context.partitions(messages.topic)
     if partitions > 1:
         return f"the topic has {partitions} partitions, so it has no order with the rows"
     tables = {change.table for change in statement.changes}
-    others = set[str]().union(*(around.known.topics.get(table, ()) for table in tables)) - {messages.topic}
+    others = set[str]().union(*(context.known.topics.get(table, ()) for table in tables)) - {messages.topic}
     return f"the table's rows come from the topic {min(others)} too" if others else ""
 
 

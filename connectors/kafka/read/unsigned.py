@@ -32,7 +32,7 @@ class UnsignedColumns:
             if new and self._wanted(table):
                 self._waiting.setdefault(table, set()).update(new)
 
-    def look(self, known: HistoryState) -> None:
+    def warn(self, known: HistoryState) -> None:
         """Warn of those columns whose table is known by now and has them as signed."""
         for table in [table for table in self._waiting if table in known.schemas]:
             signed = {column.name for column in known.schemas[table].columns if column.type.kind is Kind.BIGINT}

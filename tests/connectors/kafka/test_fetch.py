@@ -26,9 +26,9 @@ from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.plain import PlainFormat
 from connectors.kafka.formats.scan import Heads
-from connectors.kafka.read import records
+from connectors.kafka.read import consumers
 from connectors.kafka.read.detect import Formats
-from connectors.kafka.read.records import Pending
+from connectors.kafka.read.pending import Pending
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -173,7 +173,7 @@ def test_a_message_larger_than_what_is_fetched_at_once_is_read(kafka_broker: Kaf
     topic = kafka_broker.new_topic()
     values = [bytes([number]) * size for number, size in enumerate((900_000, 10, 600_000))]
     kafka_broker.produce(topic, [{"value": value} for value in values])
-    reader = records.fetcher(KafkaCluster(KafkaSettings(kafka_broker.bootstrap, more), SOURCE), "large")
+    reader = consumers.fetcher(KafkaCluster(KafkaSettings(kafka_broker.bootstrap, more), SOURCE), "large")
     (whole,) = [Messages.concat(read_all(reader, topic, 100))]
     assert [whole.value(number) for number in range(3)] == values
 
@@ -213,7 +213,7 @@ def test_a_client_whose_queue_was_full_fetches_again_at_once(monkeypatch: pytest
     made: list[dict[str, Any]] = []
     monkeypatch.setattr(KafkaCluster, "fetcher", lambda self, **own: made.append(self.settings.config(**own)))
     for more in ({}, {"fetch.queue.backoff.ms": "700"}):
-        records.fetcher(KafkaCluster(KafkaSettings("k:1", more), SOURCE), "p")
+        consumers.fetcher(KafkaCluster(KafkaSettings("k:1", more), SOURCE), "p")
     assert int(made[0]["fetch.queue.backoff.ms"]) < 50  # the client's own default is a second
     assert made[1]["fetch.queue.backoff.ms"] == "700"
 

@@ -1,14 +1,13 @@
-"""Sort the messages of a fetcher by partition, and explain failures."""
+"""Messages of partitions that were read but not planned yet: sorts those of a fetcher, and explains failures."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import KafkaError
 
 from cdc.errors import CdcError, PositionLost
 from connectors.kafka.client import KafkaCluster
@@ -36,44 +35,6 @@ class OffsetLost(PositionLost):
 def lost_offset(reason: str, part: Pending) -> OffsetLost:
     """The error about a partition whose next offset does not exist; `reason` describes that."""
     return OffsetLost(reason, where=f"{part.topic}-{part.partition}", hint=_LOST_HINT, name=part.name)
-
-
-def asker(cluster: KafkaCluster, pipeline: str) -> Consumer:
-    """A consumer only for asking for offsets."""
-    return cluster.consumer(**_settings(cluster, pipeline))
-
-
-def fetcher(cluster: KafkaCluster, pipeline: str) -> Fetcher:
-    """A client for reading."""
-    return cluster.fetcher(**_settings(cluster, pipeline))
-
-
-def _settings(cluster: KafkaCluster, pipeline: str) -> dict[str, Any]:
-    fixed = {
-        "group_id": f"cdc-{pipeline}", "enable_auto_commit": False, "enable_auto_offset_store": False,
-        "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
-        "fetch_wait_max_ms": 100, "fetch_error_backoff_ms": 50, "fetch_queue_backoff_ms": _FULL_MS,
-        "queued_max_messages_kbytes": 4 << 10, "fetch_max_bytes": 1_000_000, "fetch_message_max_bytes": 256 << 10,
-        "message_max_bytes": _LEAST_BYTES,  # a setting of producers, but `fetch.max.bytes` must not be less
-    }  # fmt: skip
-    configured = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}
-    return {"isolation_level": "read_committed", **fixed, **configured}
-
-
-_OURS = frozenset({
-    "isolation.level", "group.id", "fetch.wait.max.ms", "queued.max.messages.kbytes", "fetch.queue.backoff.ms",
-    "fetch.max.bytes", "fetch.message.max.bytes",
-})  # fmt: skip
-"""Our defaults that the pipeline file may override.
-
-The client fetches while its queue is not full, and counts compressed bytes: the default of 1 MB per partition can be
-10 MB and more per partition, in each client.
-"""
-_LEAST_BYTES = 1000
-"""The least value that the library accepts as `message.max.bytes`, and therefore as `fetch.max.bytes`."""
-_FULL_MS = 5
-"""For how many milliseconds the client pauses fetching once its queue is full. The default is a second, but the queue
-is empty again after a few milliseconds, so reading would stand still most of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +77,7 @@ class Pending:
         """Add messages, and return their bytes."""
         size = messages.size
         self.parts.append(messages)
-        self.position = messages.place(-1) + 1
+        self.position = messages.offset(-1) + 1
         self.at_end = False
         self.bytes += size
         self.note_answer()
@@ -148,12 +109,12 @@ class Pending:
 
     def forget(self) -> None:
         """Drop the messages that are not planned yet; they will be read again."""
-        self.position = self.messages().place(0)
+        self.position = self.messages().offset(0)
         self.parts, self.bytes, self.at_end = [], 0, False
 
     def drop_from(self, end: int) -> None:
         """Drop the messages from an offset on."""
-        while self.parts and self.parts[-1].place(-1) >= end:
+        while self.parts and self.parts[-1].offset(-1) >= end:
             last = self.parts.pop()
             remaining = last.part(0, int(np.searchsorted(last.offsets, end)))
             self.bytes -= last.size - remaining.size

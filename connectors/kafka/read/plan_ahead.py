@@ -41,7 +41,7 @@ class _Plan:
             self.error = error
 
 
-class Ahead:
+class PlanAhead:
     """Wraps the planner, which nobody else calls. Not thread safe, except for `stop` and `lag`."""
 
     def __init__(self, planner: TopicPlanner) -> None:
@@ -57,7 +57,7 @@ class Ahead:
         history: TopicHistory,
         pipeline: str,
         notices: list[str],
-    ) -> Ahead:
+    ) -> PlanAhead:
         """Wrap a new planner with these arguments."""
         return cls(TopicPlanner(cluster, policy, options, history, pipeline, notices))
 
@@ -72,7 +72,7 @@ class Ahead:
         if end == start:
             end = self._planner.next(start, limits, wait_s)
         planner = self._planner
-        if end != start and planner.full and not planner.looks and not planner.stopped:
+        if end != start and planner.full and not planner.is_search_due and not planner.stopped:
             self._plan = _Plan(planner, end, limits, wait_s)
         return end
 
