@@ -86,6 +86,11 @@ def _rekeyed(step: Step) -> bool:
     return False
 
 
+def _copied_anew(step: Step) -> bool:
+    """Whether a snapshot replaces all rows of the sink table."""
+    return step.tables.now.snapshots(step.source) and (not step.sink.merged or _all_re_snapshotted(step))
+
+
 def _allowed(step: Step) -> bool:
     return step.policy.behavior is not Behavior.IGNORE and step.policy.allows(step.change)
 
@@ -145,6 +150,8 @@ _HOLDS: Mapping[str, Condition] = {
     "uncertain": lambda step: _uncertain(step) is not None,
     "same rows": _same_rows,
     "rekeyed": _rekeyed,
+    "respelled": lambda step: step.is_respelled,
+    "copied anew": _copied_anew,
     "gap": _is("gap", on.RowsUncertain),
     "keys certain": _keys_certain,
     "void before": lambda step: step.is_void_before,

@@ -171,6 +171,9 @@ class Machine:
 
     def _step(self, event: on.Event, target: Target, schema: TableSchema | None, new: Target | None = None) -> None:
         step = Step(self.tables, event, target, schema, new)
+        if step.is_respelled and isinstance(event, on.TableChanged) and event.uncertain is None:
+            why = on.Uncertain(f"{step.change_text}: values that tell rows apart are written differently in the sink")
+            step = Step(self.tables, replace(event, uncertain=why), target, schema, new)
         cell = TRANSITIONS[step.state, type(event)]
         if isinstance(cell, Impossible):
             raise _impossible(step, cell)

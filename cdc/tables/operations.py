@@ -149,9 +149,10 @@ def _refusal(step: Step) -> ChangeRefused:
                 hint="route both names to one sink table; or write lenient, and re-snapshot it with cdc resync",
             )
         case on.TableChanged():
+            how = "be other rows than those that come" if step.is_respelled else "have the values under the other names"
             return ChangeRefused(
-                f"{step.change_text} of {step.source}: its rows that are there would have the values under the other "
-                "names, and cannot be told from those of other tables",
+                f"{step.change_text} of {step.source}: its rows that are there would {how}, and cannot be told from "
+                "those of other tables",
                 where=str(step.table),
                 hint="write evolve, with a source that copies tables: all that go there are re-snapshotted; or route "
                 "this table to another one",

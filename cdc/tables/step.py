@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
-from cdc.evolution.behavior import Policy, behave, described
+from cdc.evolution.behavior import Behavior, Policy, behave, described
 from cdc.evolution.merge import find
 from cdc.route import Target
 from cdc.schema import (
@@ -27,6 +27,8 @@ from cdc.tables import events as on
 from cdc.tables.sinks import SinkMap, with_shard
 from cdc.tables.states import Pair, SinkState, TableState
 from cdc.tables.table_map import TableMap
+from cdc.types.certain import respelled
+from cdc.types.common import common_type
 
 
 class Step:
@@ -135,6 +137,20 @@ class Step:
         assert self.sink_schema is not None, "the sink table is there"
         outcome = behave(self.policy, self.change, self.sink_schema, self.source_schema)
         return any(type(each) is type(self.change) for each in outcome.changes)
+
+    @cached_property
+    def is_respelled(self) -> bool:
+        """Whether values that identify rows, unchanged in the source, are other ones in the sink after the event."""
+        sink, change = self.sink_schema, self.event.change if isinstance(self.event, on.TableChanged) else None
+        if sink is None or not isinstance(change, AlterColumnType) or change.old is None:
+            return False
+        known, new, old = find(sink, change.column.name), change.column.type, change.old.type
+        if known is None or (sink.primary_key and known.name not in sink.primary_key):
+            return False
+        applied = self.policy.behavior is not Behavior.IGNORE and self.policy.allows(change)
+        follows = known.type == old and not self.sink.merged
+        stored = known.type if not applied else new if follows else common_type(known.type, new)
+        return respelled(new, old, stored)
 
     def grows(self, operation: Callable[[Step], None]) -> bool:
         """Whether an operation changes the columns or the key of the sink table."""

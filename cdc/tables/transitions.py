@@ -17,7 +17,6 @@ AB, SN, LI, RQ = TableState.ABSENT, TableState.SNAPSHOT, TableState.LIVE, TableS
 SU, SH, FR, OW = TableState.SUSPENDED, TableState.SHADOW, TableState.FROZEN, TableState.OVERWRITE
 PA, RE, MI, DE = TableState.PAUSED, TableState.RESUMED, TableState.MISSING, TableState.DETACHED
 
-
 NOT_GONE = Impossible("a table is dropped, renamed or excluded before another one of its name is created")
 NOT_FOLLOWED = Impossible("the table is not followed: log and state directory are of different pipelines")
 NO_SNAPSHOT = Impossible("no snapshot of the table is running")
@@ -80,6 +79,7 @@ def _changed() -> dict[_Key, Cell]:
     exchanged = (
         case("merged", "exchanges", "all again", to=RQ, do=shadow),
         case("merged", "exchanges", do=("stop",)),
+        case("respelled", "not copied anew", do=("stop",)),
     )
     live = (
         *exchanged,

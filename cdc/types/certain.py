@@ -132,6 +132,27 @@ def uncertain_text_key(new: DataType, old: DataType) -> UncertainValues | None:
     return UncertainValues(AnyValue(), f"keys are text here, and {new} values are written differently than {old}")
 
 
+def respelled(new: DataType, old: DataType, stored: DataType) -> bool:
+    """Whether a value, unchanged by a change of its column's type, is another one in a column of the type `stored`.
+
+    So it is where sinks store text, or may: `1.50` and `1.5000`. A row that comes later would not meet the one there.
+    """
+    long_decimal = stored.kind is Kind.DECIMAL and (stored.length or 10) > _LONGEST_DECIMAL
+    if old == new or not (stored.kind in {*TEXTS, *REALS, Kind.TIME} or long_decimal):
+        return False
+    values = uncertain(new, old)
+    dated = old.kind is Kind.DATE and new.kind in TIMESTAMPS
+    real = stored.kind in TEXTS and new.kind in REALS and new.kind is not old.kind
+    return dated or real or _scale(new) != _scale(old) or (values is not None and values.rows == AnyValue())
+
+
+def _scale(number: DataType) -> int | None:
+    """The digits after the point in the text of a whole or decimal number; None for other types."""
+    if number.kind in RANGES:
+        return 0
+    return number.scale or 0 if number.kind is Kind.DECIMAL else None
+
+
 def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
     """A SQL condition for the rows, in portable SQL. `column` is the quoted name.
 

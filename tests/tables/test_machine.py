@@ -136,6 +136,34 @@ def test_rows_whose_keys_got_other_values_are_not_written_over_the_old_ones(even
     assert machine.tables.state((A, ONE)) is state
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "there"),
+    [
+        ("DECIMAL(10, 2)", "DECIMAL(12, 4)", "STRING"),
+        ("INT", "DECIMAL(44, 2)", "INT"),
+        ("DATE", "TIMESTAMP(0)", "VARCHAR(9)"),
+        ("DOUBLE", "DECIMAL(10, 2)", "STRING"),
+    ],
+)
+@pytest.mark.parametrize("behavior", [Behavior.EVOLVE, Behavior.LENIENT])
+def test_rows_whose_keys_the_sink_writes_differently_are_all_replaced_or_the_run_stops(
+    old: str, new: str, there: str, behavior: Behavior
+) -> None:
+    """Though the log tells their values: a row that comes would not meet the one that is there."""
+    key, later, sink = (Column("id", DataType.parse(each), nullable=False) for each in (old, new, there))
+    live = {(table, ALL): PairState(TableState.LIVE) for table in (A, B)}
+    sources = dict.fromkeys((A, B), TableSchema((key,), ("id",)))
+    before = Tables(sources, {ALL: TableSchema((sink,), ("id",))}, live, {ALL: SinkState(merged=True)})
+    machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(behavior)), before)
+    event = on.TableChanged(A, AlterColumnType(A, later, key))
+    if behavior is Behavior.LENIENT:
+        with pytest.raises(ChangeRefused, match="would be other rows than those that come"):
+            machine.handle(event)
+    else:
+        machine.handle(event)
+        assert machine.tables.state((A, ALL)) is TableState.REQUESTED
+
+
 def test_a_key_column_is_found_in_any_case() -> None:
     capitals = replace(WIDE, columns=tuple(replace(each, name=each.name.upper()) for each in WIDE.columns),
                        primary_key=("ID",))  # fmt: skip
