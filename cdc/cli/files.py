@@ -59,7 +59,7 @@ def plan(
     snapshots with their reasons.
     """
     import cdc
-    from cdc.job.copying import snapshots_in_progress
+    from cdc.job.snapshot_monitor import snapshots_in_progress
     from cdc.job.state_location import of_sink, reading
 
     pipeline = cdc.load(shown_name(file), text=text_of(file))

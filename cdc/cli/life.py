@@ -125,7 +125,7 @@ def stop(
 
 def _request_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
     """Request a run to stop; return a function that tells whether it has ended."""
-    from cdc.job.seen import request_end
+    from cdc.job.run_status import request_end
 
     server = target.server()
     if server is not None:

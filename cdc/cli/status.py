@@ -31,7 +31,7 @@ def status(
 ) -> None:
     """Show the status of a pipeline, or its last one: lag, rows, phases, copies, schema changes, errors."""
     from cdc.errors import StateError
-    from cdc.job.seen import last_run
+    from cdc.job.run_status import last_run
     from cdc.status.model import to_object
     from cdc.status.text import status_text
 

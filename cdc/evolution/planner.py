@@ -85,7 +85,7 @@ class Planner(Generic[T]):
             case CreateTable():
                 yield from self._create(change)
             case CreateShadow():
-                yield from self._copy(change)
+                yield from self._create_shadow(change)
             case SwapShadow(table=table):
                 yield from swap_shadow(self._rules, self._layout, replace(self._table(table), id=table))
             case DropShadow(table=table):
@@ -147,7 +147,7 @@ class Planner(Generic[T]):
         yield op.CreateTableOp(table, new, change)
         self._layout.put(new)
 
-    def _copy(self, change: CreateShadow) -> Iterator[Step]:
+    def _create_shadow(self, change: CreateShadow) -> Iterator[Step]:
         """Create the table for a copy: like the existing one, or as a table with the new schema."""
         table, created, new = replace(self._table(change.table), id=change.table), change.created, None
         if created is not None:
@@ -227,30 +227,30 @@ class Planner(Generic[T]):
 def create_shadow(
     layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None, created: CreateTable | None
 ) -> Iterator[Step]:
-    """Create the table for a copy, as `new` or else like the table; replaces a leftover one."""
-    copy = replace(new or table, id=shadow_of(table.id))
+    """Create the table for a shadow, as `new` or else like the table; replaces a leftover one."""
+    shadow = replace(new or table, id=shadow_of(table.id))
     yield from drop_shadow(layout, table.id)
-    yield op.CreateShadowOp(table.id, copy, table if new is None else None, created)
-    layout.put(copy)
+    yield op.CreateShadowOp(table.id, shadow, table if new is None else None, created)
+    layout.put(shadow)
 
 
 def drop_shadow(layout: Layout[T], table: TableId) -> Iterator[Step]:
     """Drop the leftover copy of the table, if any."""
-    copy = shadow_of(table)
-    if layout.get(copy) is not None:
-        yield op.DropShadowOp(table, copy)
-        layout.remove(copy)
+    shadow = shadow_of(table)
+    if layout.get(shadow) is not None:
+        yield op.DropShadowOp(table, shadow)
+        layout.remove(shadow)
 
 
 def swap_shadow(rules: TableRules[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
-    """Replace the table with its copy. Raises ChangeRefused when there is no copy."""
-    copy = layout.get(shadow_of(table.id))
-    if copy is None:
+    """Replace the table with its shadow. Raises ChangeRefused when there is no shadow."""
+    shadow = layout.get(shadow_of(table.id))
+    if shadow is None:
         raise ChangeRefused(
             f"{shadow_of(table.id)}, which holds the copy of the table, does not exist",
             where=str(table.id),
             hint=f"it was dropped or renamed in {rules.name}; restore it, or start with a new --state-dir",
         )
-    yield op.SwapShadowOp(table.id, copy.id, replace(copy, id=table.id))
-    layout.put(replace(copy, id=table.id))
-    layout.remove(copy.id)
+    yield op.SwapShadowOp(table.id, shadow.id, replace(shadow, id=table.id))
+    layout.put(replace(shadow, id=table.id))
+    layout.remove(shadow.id)

@@ -221,12 +221,12 @@ def was_swapped(session: TableSession[T], layout: Layout[T], table: TableId, ide
 
     `identity` is the identity of the copy. `layout` is updated. Raises as `TableSession.carry_out`.
     """
-    copy = shadow_of(table)
-    if layout.get(copy) is None:
+    shadow = shadow_of(table)
+    if layout.get(shadow) is None:
         return True
     if identity is None or session.identity(table) != identity:
         return False
-    for _ in session.carry_out(DropShadowOp(table, copy)):
+    for _ in session.carry_out(DropShadowOp(table, shadow)):
         pass
-    layout.remove(copy)
+    layout.remove(shadow)
     return True

@@ -10,7 +10,7 @@ from cdc.block import ChangeBlock
 from cdc.dead_letters import DeadLetters, folder_of
 from cdc.source import Count
 from cdc.state.store import Store
-from cdc.transform import at_work
+from cdc.transform import open_functions
 
 if TYPE_CHECKING:
     from cdc.transform.answers import Answers
@@ -52,7 +52,7 @@ class RuleSteps:
 
     def __enter__(self) -> RuleSteps:
         if self._noted is not None:
-            at_work.note(self._noted, self._task, self._attempt, self._functions)
+            open_functions.note(self._noted, self._task, self._attempt, self._functions)
         if self._runner is not None:
             try:
                 self._runner.__enter__()
@@ -63,7 +63,7 @@ class RuleSteps:
 
     def _forget(self) -> None:
         if self._noted is not None:
-            at_work.forget(self._noted, self._task, self._attempt)
+            open_functions.forget(self._noted, self._task, self._attempt)
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:

@@ -22,7 +22,7 @@ from cdc.state.durable import sync_file, way_out, write_file
 from cdc.state.store import RESTORE
 
 
-def mend(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
+def repair(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
     """Remove or rewrite files that Spark cannot start from; return one sentence per file.
 
     - the newest entry of the offset log, if incomplete (power failure: Spark does not sync its files),
@@ -33,7 +33,7 @@ def mend(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
     Raises StateError if the folder cannot be read or written.
     """
     try:
-        return [*_mend_offsets(checkpoint, decided), *_mend_commits(checkpoint), *_mend_metadata(checkpoint)]
+        return [*_repair_offsets(checkpoint, decided), *_repair_commits(checkpoint), *_repair_metadata(checkpoint)]
     except OSError as error:
         raise StateError(
             f"the checkpoint cannot be read: {error.strerror}",
@@ -96,7 +96,7 @@ def logged_offset(checkpoint: Path, batch: int) -> Offset | None:
         raise StateError(f"cannot be read: {error}", where=str(path), hint=RESTORE) from error
 
 
-def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
+def _repair_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
     batch = _newest(checkpoint / "offsets")
     if batch is None or decided(batch) or _newest(checkpoint / "commits") == batch:
         return []
@@ -109,14 +109,14 @@ def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]
     return []
 
 
-def _mend_commits(checkpoint: Path) -> list[str]:
+def _repair_commits(checkpoint: Path) -> list[str]:
     batch = _newest(checkpoint / "commits")
     if batch is None or _last_line(path := checkpoint / "commits" / str(batch)) is not None:
         return []
     return _remove(path, "is incomplete, after a power failure")
 
 
-def _mend_metadata(checkpoint: Path) -> list[str]:
+def _repair_metadata(checkpoint: Path) -> list[str]:
     path = checkpoint / "metadata"
     with contextlib.suppress(FileNotFoundError):
         if isinstance((_last_line(path) or {}).get("id"), str):

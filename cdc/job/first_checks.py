@@ -7,7 +7,7 @@ from functools import partial
 
 from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.middle import Middle
-from cdc.job.checkpoint import mend
+from cdc.job.checkpoint import repair
 from cdc.job.edits import Edits
 from cdc.job.report import Reporter
 from cdc.job.run_settings import Output
@@ -52,7 +52,7 @@ class FirstChecks:
         self._edits.check_sink(self._sink)
         self._sink.check()
         commits = CommitLog(self._state.commits)
-        for sentence in mend(self._state.checkpoint, lambda batch: commits.get(batch) is not None):
+        for sentence in repair(self._state.checkpoint, lambda batch: commits.get(batch) is not None):
             self._output.warn(sentence)
 
     def finish_earlier(self, recover: Callable[[], None], retry: RetryPolicy, signals: Signals) -> bool:

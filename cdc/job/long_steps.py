@@ -15,13 +15,13 @@ _LOOK_S = 1.0
 
 
 class LongSteps:
-    """Logs the current step of a run if no line was written for a while. `look` is called repeatedly."""
+    """Logs the current step of a run if no line was written for a while. `note` is called repeatedly."""
 
     def __init__(self, reporter: Reporter, clock: Callable[[], float] = time.monotonic) -> None:
         self._reporter, self._clock = reporter, clock
         self._what, self._begun_s, self._gap_s = "", clock(), FIRST_S
 
-    def look(self, step: str) -> None:
+    def note(self, step: str) -> None:
         """Set the current step, empty if the run only waits for changes of the source; log it if it takes long."""
         now_s = self._clock()
         if step != self._what:
@@ -33,6 +33,6 @@ class LongSteps:
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Context manager: the block is one step, logged from a thread if it takes long."""
-        self.look(name)
-        with repeatedly(lambda _: self.look(name), _LOOK_S):
+        self.note(name)
+        with repeatedly(lambda _: self.note(name), _LOOK_S):
             yield

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import WorkerLost
-from cdc.job.copying import Copying
 from cdc.job.long_steps import LongSteps
 from cdc.job.report import Reporter, new_counts
+from cdc.job.snapshot_monitor import SnapshotMonitor
 from cdc.job.spark.session import JAVA_GONE
 from cdc.progress import Progress
 from cdc.state.directory import StateDir
@@ -28,16 +28,16 @@ class Monitor:
         reporter: the terminal, or the log.
         recording: the status document and the events.
         state: where source and sink write notices and what they wait for.
-        copying: the progress of snapshots.
+        snapshots: the progress of snapshots.
 
     Attributes:
         busy: whether a batch or a snapshot was in progress at the last update.
     """
 
     def __init__(
-        self, progress: Progress, reporter: Reporter, recording: Recording, state: StateDir, copying: Copying
+        self, progress: Progress, reporter: Reporter, recording: Recording, state: StateDir, snapshots: SnapshotMonitor
     ) -> None:
-        self._progress, self._reporter, self._recording, self._copying = progress, reporter, recording, copying
+        self._progress, self._reporter, self._recording, self._snapshots = progress, reporter, recording, snapshots
         self._counts: Mapping[str, int] = {}
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
@@ -77,12 +77,12 @@ class Monitor:
         if now.note and now.note != self._note:
             self.line(now.note, level="warning")
         self._note = now.note
-        self._copying.update(last=last)
-        bars = self._copying.bars()
+        self._snapshots.update(last=last)
+        bars = self._snapshots.bars()
         self._reporter.status(now, self._progress.running, bars)
         self.busy = bool(now.rate or self._progress.running is not None or bars or not now.batches)
-        self._steps.look("" if last else self._step(now.batches))
-        self._recording.set_copies(self._copying.tables)
+        self._steps.note("" if last else self._step(now.batches))
+        self._recording.set_snapshots(self._snapshots.tables)
         self._recording.tick()
 
     def _step(self, batches: int) -> str:

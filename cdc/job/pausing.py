@@ -9,7 +9,7 @@ import difflib
 from pathlib import Path
 
 from cdc.errors import NotNow, SourceError, TableUnknown
-from cdc.job.seen import show_requests
+from cdc.job.run_status import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots, Source

@@ -15,11 +15,11 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
 from cdc.job.checkpoint import OffsetLog
 from cdc.job.control import RunControl
-from cdc.job.copying import Copying
 from cdc.job.first_checks import FirstChecks
 from cdc.job.monitor import Monitor
 from cdc.job.query import query_of
 from cdc.job.run_settings import LockedState, Mode, Output
+from cdc.job.snapshot_monitor import SnapshotMonitor
 from cdc.job.spark_side import SparkSide
 from cdc.job.stream_parts import StreamParts
 from cdc.job.watch import Signals, Watch
@@ -93,9 +93,9 @@ class PipelineRun:
         reporter = self._output.reporter
         say = self._output.line if self._control.shared is None else self._control.shared.report_waiting
         query = query_of(spark, parts, runner, self._control.reads, say, bounded=bounded)
-        copying = Copying(self._source.progress, self._state.store, reporter.line)
+        snapshots = SnapshotMonitor(self._source.progress, self._state.store, reporter.line)
         progress = self._control.progress
-        monitor = Monitor(progress, reporter, self._output.recording, self._state, copying)
+        monitor = Monitor(progress, reporter, self._output.recording, self._state, snapshots)
         watch = None
         with self._output.step("the query starts"), self._signals.errors_ignored_after_stop():
             watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
@@ -108,4 +108,4 @@ class PipelineRun:
             failed = False
         finally:
             watch.report()
-            reporter.summary(progress.totals(), str(self._middle.policy), copying.re_snapshots(), failed=failed)
+            reporter.summary(progress.totals(), str(self._middle.policy), snapshots.re_snapshots(), failed=failed)

@@ -22,7 +22,7 @@ from cdc.job.watch import QueryStart
 from cdc.process.repeated import SAY_EVERY_S, repeatedly
 from cdc.state.directory import StateDir
 from cdc.state.store import Store
-from cdc.transform.at_work import name_functions
+from cdc.transform.open_functions import name_functions
 
 _COMPILING = (
     "the workers have been getting ready for {seconds:.0f} s: kernels that are new to this processor are compiled once "

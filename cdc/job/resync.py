@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cdc.errors import SourceError, TableUnknown
 from cdc.job.pausing import find_source_table
-from cdc.job.seen import show_requests
+from cdc.job.run_status import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots, Source

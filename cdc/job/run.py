@@ -10,9 +10,9 @@ from cdc.errors import CdcError
 from cdc.job.console_log import ConsoleLog
 from cdc.job.control import RunControl
 from cdc.job.lock import RunLock
-from cdc.job.outlets import recording_of
 from cdc.job.pipeline_run import PipelineRun
 from cdc.job.resync import refresh
+from cdc.job.run_recording import recording_of
 from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.spark_side import check_spark_settings, master_of
 from cdc.job.state_location import state_location

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from cdc.errors import NotNow, StateError
-from cdc.job.copying import FILE_NAME as SNAPSHOT
+from cdc.job.snapshot_monitor import FILE_NAME as SNAPSHOT
 from cdc.job.state_location import StateLocation, alone, default_state_dir, of_this_machine, parse_location, reading
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec

@@ -86,7 +86,7 @@ class Recorder:
             dead_letters=now.dead_letters + _dead_letters(report.counts),
         )
 
-    def set_copies(self, tables: Sequence[TableProgress]) -> None:
+    def set_snapshots(self, tables: Sequence[TableProgress]) -> None:
         """Set the progress of copies."""
         for each in tables:
             copy, name = _copy(each), str(each.table)

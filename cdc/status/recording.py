@@ -137,11 +137,11 @@ class Recording:
                 phases={name: round(seconds, 4) for name, seconds in report.phases.items()}, position=report.position,
             )  # fmt: skip
 
-    def set_copies(self, tables: Sequence[TableProgress]) -> None:
+    def set_snapshots(self, tables: Sequence[TableProgress]) -> None:
         """Set the progress of copies."""
         if not tables:
             return
-        self._recorder.set_copies(tables)
+        self._recorder.set_snapshots(tables)
         for each in tables:
             name, before = str(each.table), self._copies.get(str(each.table))
             if each.state != before and (each.state == "copying" or (each.state == "done" and before is not None)):

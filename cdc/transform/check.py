@@ -11,7 +11,7 @@ from cdc.schema import TableSchema
 from cdc.transform import operators
 from cdc.transform.catalogue import FUNCTIONS, nested
 from cdc.transform.conversions import convertible
-from cdc.transform.lacking import similar_to_regex
+from cdc.transform.extra_functions import similar_to_regex
 from cdc.transform.syntax import Cast, ExpressionError, Interval, Literal, Mistake, Name, Node, Span, names
 from cdc.transform.typed import Typed, call, cast, literal, mistake
 from cdc.transform.types import BIGINT, BOOLEAN, STRING, IntervalType, NullType, SqlType, is_shown, is_text

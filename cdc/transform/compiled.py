@@ -19,14 +19,14 @@ from cdc.transform import inputs
 from cdc.transform.computation import Computation
 from cdc.transform.engine import ExpressionFailed
 from cdc.transform.failures import Counts, explain, tolerant
-from cdc.transform.key_only import check_keys, computed_for, first_images, unjudged
-from cdc.transform.left_out import without_failing
+from cdc.transform.key_only import check_keys, computed_for, first_images, undecided_rows
+from cdc.transform.rejected_rows import without_failing
 
 Kinds = npt.NDArray[np.uint8]
 _NONE = np.zeros(0, np.int64)
 
 
-def judged(kinds: Kinds, sequence: npt.NDArray[np.int64], passed: npt.NDArray[np.bool_]) -> Kinds:
+def filtered_kinds(kinds: Kinds, sequence: npt.NDArray[np.int64], passed: npt.NDArray[np.bool_]) -> Kinds:
     """Return the row kinds after a filter: an update of which only one image passes becomes a delete or an insert.
 
     Args:
@@ -62,7 +62,7 @@ def passed_kinds(
         kinds[dropped] = RowKind.DELETE
         passed = np.zeros(len(block), dtype=np.bool_)
         passed[rows] = True
-        kinds = judged(kinds, block.sequence.to_numpy(), passed)[rows]
+        kinds = filtered_kinds(kinds, block.sequence.to_numpy(), passed)[rows]
     return pa.array(soft_deleted(kinds) if soft_delete else kinds, pa.uint8())
 
 
@@ -139,12 +139,12 @@ class CompiledRule(Computation):
             passed, arrays = arrays[0].to_numpy(zero_copy_only=False), arrays[1:]
         if passed is None or len(passed) == len(block):
             return None, arrays, _NONE
-        return (passed, arrays, _NONE) if block.whole else self._with_unjudged(block, batch, passed, arrays)
+        return (passed, arrays, _NONE) if block.whole else self._with_undecided(block, batch, passed, arrays)
 
-    def _with_unjudged(
+    def _with_undecided(
         self, block: ChangeBlock, batch: pa.RecordBatch, passed: np.ndarray, arrays: list[pa.Array]
     ) -> tuple[np.ndarray, list[pa.Array], np.ndarray]:
-        old, dropped = unjudged(self, block, passed)
+        old, dropped = undecided_rows(self, block, passed)
         more = np.concatenate([old, dropped])
         if not len(more):
             return passed, arrays, _NONE

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from cdc.errors import CdcError
-from cdc.transform.lacking import LACKING
+from cdc.transform.extra_functions import EXTRA_FUNCTIONS
 from cdc.transform.limits import CHECKS
 
 MEMORY = "512MB"
@@ -69,8 +69,8 @@ class Engine:
         self._stopped = [function.stopped for function in functions]
         self._shared: dict[tuple[tuple[str, ...], str | None, pa.Schema], PreparedStatement] = {}
         checks = (EngineFunction(name, (takes,), gives, call) for name, (takes, gives, call) in CHECKS.items())
-        lacking = (EngineFunction(name, each.arguments, each.result, each.call) for name, each in LACKING.items())
-        for function in (*functions, _FAIL, *checks, *lacking, *(_hashes(hash_key) if hash_key else ())):
+        extra = (EngineFunction(name, each.arguments, each.result, each.call) for name, each in EXTRA_FUNCTIONS.items())
+        for function in (*functions, _FAIL, *checks, *extra, *(_hashes(hash_key) if hash_key else ())):
             self._connection.create_function(
                 function.name, _with_arguments(function), list(function.arguments), function.result, type="arrow",
                 null_handling="special",

@@ -34,7 +34,7 @@ def _old_images(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return np.asarray((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE))
 
 
-def unjudged(compiled: Computation, block: ChangeBlock, passed: Numbers) -> tuple[Numbers, Numbers]:
+def undecided_rows(compiled: Computation, block: ChangeBlock, passed: Numbers) -> tuple[Numbers, Numbers]:
     """Return the rows that do not pass though they may be in the sink: images with the key only, and new rows without
     the old row."""
     none = np.zeros(0, np.int64)

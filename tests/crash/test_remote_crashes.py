@@ -30,7 +30,7 @@ from cdc.block import ChangeBlock
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
 from cdc.flow.task import PrepareTask
-from cdc.job.checkpoint import OffsetLog, logged_offset, mend
+from cdc.job.checkpoint import OffsetLog, logged_offset, repair
 from cdc.job.query import ForeachBatch
 from cdc.offsets import BATCH_KEY
 from cdc.progress import Progress
@@ -153,7 +153,7 @@ class _Life:
 
     def live(self) -> None:
         state, log = self.state, CommitLog(self.state.commits)
-        mend(state.checkpoint, lambda batch: log.get(batch) is not None)
+        repair(state.checkpoint, lambda batch: log.get(batch) is not None)
         runner = BatchRunner(
             self.source, self.sink, Middle(), state, OffsetLog(state), Progress(),
             RetryPolicy(timeout_s=0.0),

@@ -11,7 +11,7 @@ from cdc.errors import TransformError, WorkerLost
 from cdc.flow.rule_steps import RuleSteps
 from cdc.state.store import LocalStore
 from cdc.transform.answers import prune
-from cdc.transform.at_work import name_functions
+from cdc.transform.open_functions import name_functions
 from cdc.transform.rules import Rules
 from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts, UserFunction
 

@@ -9,7 +9,7 @@ import pytest
 from together import together
 
 from cdc.errors import StateError
-from cdc.job.checkpoint import mend, sync_offsets
+from cdc.job.checkpoint import repair, sync_offsets
 
 WHOLE = 'v1\n{"batchWatermarkMs":0}\n{"item": 3, "batch": %d}'
 
@@ -24,7 +24,7 @@ def checkpoint(folder: Path, **files: str) -> Path:
 
 
 def mended(folder: Path, *decided: int) -> list[str]:
-    return [sentence.split()[1] for sentence in mend(folder, lambda batch: batch in decided)]
+    return [sentence.split()[1] for sentence in repair(folder, lambda batch: batch in decided)]
 
 
 def test_a_checkpoint_that_is_sound_or_not_there_stays(tmp_path: Path) -> None:

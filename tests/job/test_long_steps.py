@@ -20,7 +20,7 @@ class Run:
     def at(self, second: float, what: str) -> None:
         self.now_s = second
         before = self.err.getvalue()
-        self.steps.look(what)
+        self.steps.note(what)
         if self.err.getvalue() != before:
             self.reporter.written_s = second
 

@@ -17,10 +17,10 @@ from pyspark.errors import StreamingQueryException
 
 from cdc.errors import CommitUnknown, EngineError, SourceError, SourceUnavailable, WorkerLost
 from cdc.job import long_steps
-from cdc.job.copying import Copying
 from cdc.job.error_transport import CrossingError
 from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
+from cdc.job.snapshot_monitor import SnapshotMonitor
 from cdc.job.watch import QueryStart, Signals, Watch
 from cdc.progress import Progress
 from cdc.retry import RetryPolicy
@@ -68,8 +68,8 @@ class Run:
         retry = RetryPolicy(60.0, stopping=self.signals.stop.is_set, clock=lambda: self.slept, sleep=self._sleep)
         first = first_status(folder, "p", name="p", source="list", sink="list", file="p.yaml", behavior="evolve")
         self.recording = Recording(first, folder, self.progress, lambda text: None)
-        copying = Copying(list, self.state.store, reporter.line)
-        monitor = Monitor(self.progress, reporter, self.recording, self.state, copying)
+        snapshots = SnapshotMonitor(list, self.state.store, reporter.line)
+        monitor = Monitor(self.progress, reporter, self.recording, self.state, snapshots)
         query = QueryStart(self._start, lambda: None, self._start)  # type: ignore[arg-type]
         self.watch = Watch(query, self.runner, self.progress, monitor, self.state, self.signals, retry)
 

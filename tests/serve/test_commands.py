@@ -159,10 +159,10 @@ def test_a_run_of_cdc_run_is_asked_by_a_request_in_its_state_directory(
         def alive(self) -> bool:
             return next(alive)
 
-    for reader in ("cdc.job.seen.read_status", "cdc.status.file.read_status"):
+    for reader in ("cdc.job.run_status.read_status", "cdc.status.file.read_status"):
         monkeypatch.setattr(reader, lambda root: LiveStatus())
     alive, locked = iter([True, True, False, False]), iter([True, False])
-    monkeypatch.setattr("cdc.job.seen.is_locked", lambda root: next(locked))
+    monkeypatch.setattr("cdc.job.run_status.is_locked", lambda root: next(locked))
     assert cdc(tmp_path, "stop", str(file), "--drain").output == "shop: stopped\n"
     assert list(locked) == [], "a suspended run has not ended"
     assert (state.drain_requested(), state.stop_requested()) == (True, False)
@@ -216,7 +216,7 @@ def test_all_sinks_are_asked_to_stop_before_the_end_of_any_is_waited_for(
         def alive(self) -> bool:
             return not all(state.stop_requested() for state in states.values())
 
-    for reader in ("cdc.job.seen.read_status", "cdc.status.file.read_status"):
+    for reader in ("cdc.job.run_status.read_status", "cdc.status.file.read_status"):
         monkeypatch.setattr(reader, lambda root: LiveStatus())
     monkeypatch.setattr("cdc.cli.life._STOP_S", 5.0)
     assert cdc(tmp_path, "stop", str(file)).output == "shop/lake: stopped\nshop/mart: stopped\n"

@@ -18,7 +18,7 @@ import cdc
 from cdc.cli import app
 from cdc.job.control import RunControl
 from cdc.job.lock import RunLock
-from cdc.job.seen import last_run, show_requests
+from cdc.job.run_status import last_run, show_requests
 from cdc.job.state_location import changing, reading, state_location
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId

@@ -14,8 +14,8 @@ from together import together
 import cdc
 from cdc.errors import NotNow, StateError
 from cdc.job.lock import RunLock
+from cdc.job.run_status import check_local, last_run
 from cdc.job.savepoint import begin_from, create_savepoint
-from cdc.job.seen import check_local, last_run
 from cdc.job.state_location import (
     alone,
     changing,

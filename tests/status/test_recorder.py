@@ -139,7 +139,7 @@ def test_an_error_keeps_its_hint_and_whether_a_retry_helps(recorder: Recorder) -
 
 
 def test_copies_are_in_their_tables(recorder: Recorder) -> None:
-    recorder.set_copies([TableProgress(USERS, "copying", 10, 40, 1, 4, 990.0, 999.0, 5.0, why="it was asked for")])
+    recorder.set_snapshots([TableProgress(USERS, "copying", 10, 40, 1, 4, 990.0, 999.0, 5.0, why="it was asked for")])
     (users,) = recorder.status(ProgressTotals(), None).tables
     assert users.copy is not None
     assert (users.copy.state, users.copy.rows, users.copy.eta_s, users.copy.why) == (

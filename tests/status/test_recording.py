@@ -175,9 +175,9 @@ def test_a_run_that_was_killed_is_lost(world: World, monkeypatch: pytest.MonkeyP
 
 def test_events_tell_the_run_line_by_line(world: World) -> None:
     with suppress(SinkError), world.recording() as recording:
-        recording.set_copies([TableProgress(ORDERS, "copying", 5, 10)])
-        recording.set_copies([TableProgress(ORDERS, "copying", 7, 10)])
-        recording.set_copies([TableProgress(ORDERS, "done", 10, 10)])
+        recording.set_snapshots([TableProgress(ORDERS, "copying", 5, 10)])
+        recording.set_snapshots([TableProgress(ORDERS, "copying", 7, 10)])
+        recording.set_snapshots([TableProgress(ORDERS, "done", 10, 10)])
         world.batch(recording, 0, changes=(("shop.orders", "create.table"),))
         recording.notice("a server was away")
         recording.tick(at_once=True)
@@ -228,7 +228,7 @@ def test_a_document_of_a_newer_version_is_refused_and_a_field_that_is_new_overlo
 def test_the_text_for_people_has_what_matters(world: World) -> None:
     with suppress(SinkError), world.recording() as recording:
         world.batch(recording, 0, phases={"read": 0.25, "commit": 0.5}, position={"file": "b.1", "position": 4})
-        recording.set_copies([TableProgress(ORDERS, "copying", 5, 10, why="asked for")])
+        recording.set_snapshots([TableProgress(ORDERS, "copying", 5, 10, why="asked for")])
         raise SinkError("no room", where="db", hint="make some")
     seen = read_status(world.root)
     assert seen is not None

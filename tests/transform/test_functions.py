@@ -19,7 +19,7 @@ from cdc.schema import TableSchema
 from cdc.transform.catalogue import FUNCTIONS
 from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
-from cdc.transform.lacking import groups
+from cdc.transform.extra_functions import groups
 from cdc_services.server import MySqlServer
 
 SAMPLES = {

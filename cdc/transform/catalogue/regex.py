@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cdc.transform.catalogue.function import Function
 from cdc.transform.conversions import failing, text_literal
-from cdc.transform.lacking import groups, rewritten
+from cdc.transform.extra_functions import groups, rewritten
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, mistake
 from cdc.transform.types import BOOLEAN, INT, STRING, Array, NullType, SqlType

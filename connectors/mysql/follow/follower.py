@@ -10,7 +10,7 @@ from dataclasses import replace
 from cdc.errors import CdcError, CorruptLog, SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.source import Limits
-from connectors.mysql.follow.caught_up import Looked
+from connectors.mysql.follow.log_progress import LogProgress
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import Segment, SegmentQueue
@@ -98,9 +98,9 @@ class Follower(threading.Thread):
             return self._queue.relevant
 
     @property
-    def progress(self) -> Looked:
+    def progress(self) -> LogProgress:
         """How far the log was read beyond the last batch taken."""
-        return Looked(self.position_read, self.relevant or self._segmenter.holds_rows)
+        return LogProgress(self.position_read, self.relevant or self._segmenter.holds_rows)
 
     @property
     def waiting_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""The distance of a reader from the end of the server's log; queries the server now and then, only while after."""
+"""The distance of a reader from the end of the server's log; queries the server now and then, only while behind."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class ServerLogEnd:
         return GtidSet.parse(self.executed).minus(GtidSet.parse(done)).count()
 
 
-class LogEnd:
-    """Queries the end of the log. `look` is called by one thread; its last result `found` is read by any."""
+class LogEndPoller:
+    """Queries the end of the log. `poll` is called by one thread; its last result `latest` is read by any."""
 
     def __init__(self, session: Callable[[], MySqlConnection], clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock = session, clock
         self._next_s = clock() + ASK_S
-        self.found: ServerLogEnd | None = None
+        self.latest: ServerLogEnd | None = None
 
-    def look(self, here: LogPosition) -> None:
+    def poll(self, here: LogPosition) -> None:
         """Query the server if the interval has passed. `here` is the position read so far.
 
         A server that does not answer is left to the log reader to handle; the previous result is dropped.
@@ -66,9 +66,9 @@ class LogEnd:
         if self._clock() < self._next_s:
             return
         try:
-            self.found = self._read_log_end(here)
+            self.latest = self._read_log_end(here)
         except SourceError as error:
-            self.found = None
+            self.latest = None
             log.debug("the end of the log is not known: %s", error)
         self._next_s = self._clock() + ASK_S
 

@@ -35,7 +35,7 @@ class ChangedTables:
         self._dialect, self._lower_case_table_names = info.dialect, info.lower_case_table_names
         self.tables: set[TableId] = set()
 
-    def look(self, open_stream: OpenStream, start: LogPosition, end: LogPosition) -> None:
+    def scan(self, open_stream: OpenStream, start: LogPosition, end: LogPosition) -> None:
         """Read the log between two positions. `start` may be inside a transaction."""
         if start == end:
             return
@@ -99,5 +99,5 @@ def changed_between(
 ) -> set[TableId]:
     """Return captured tables that a statement between two positions redefines."""
     changes = ChangedTables(captures, known, info)
-    changes.look(open_stream, start, end)
+    changes.scan(open_stream, start, end)
     return changes.tables

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cdc.schema import TableId
 from cdc.source import Limits
 from cdc.state.store import Store
-from connectors.mysql.follow.log_end import LogEnd
+from connectors.mysql.follow.log_end import LogEndPoller
 from connectors.mysql.follow.opened import check_log, note_opened
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
@@ -66,7 +66,7 @@ class Resumption:
         limits: Limits | None,
         *,
         until: LogPosition | None,
-        log_end: LogEnd,
+        log_end: LogEndPoller,
     ) -> Follower:
         """Return a thread, not started yet, that reads the log from `start` on."""
         from connectors.mysql.follow.follower import Follower
@@ -82,7 +82,7 @@ class Resumption:
             ahead_bytes=AHEAD * limits.max_bytes if limits is not None else 1 << 30,
             until=until,
             retry=self._streams.retry,
-            behind=log_end.look,
+            behind=log_end.poll,
             ends_elsewhere=log_end.is_elsewhere,
         )
 

@@ -19,8 +19,8 @@ from cdc.schema import TableId
 from cdc.source import Limits
 from connectors.mysql import events
 from connectors.mysql.ddl.work import COPY_IT
-from connectors.mysql.follow.caught_up import Looked
 from connectors.mysql.follow.continuity import Continuity
+from connectors.mysql.follow.log_progress import LogProgress
 from connectors.mysql.log.buffer_view import BufferView, table_ids
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.query_event import is_alone, parse_query
@@ -48,7 +48,7 @@ _ANY_ROWS = 1 << 62
 
 
 class SchemaTracker(Protocol):
-    """Receives the segmenter's reports about schemas; implemented by `connectors.mysql.schema.schemas`."""
+    """Receives the segmenter's reports about schemas; implemented by `connectors.mysql.schema.tracker`."""
 
     @property
     def entries(self) -> int:
@@ -131,7 +131,7 @@ class Segmenter:
         The position alone does not tell: all events of a compressed transaction have the position of its end, and may
         come in several buffers.
         """
-        return Looked(self.position_read, self._in_transaction).caught_up(end)
+        return LogProgress(self.position_read, self._in_transaction).caught_up(end)
 
     @property
     def holds_rows(self) -> bool:
@@ -163,9 +163,9 @@ class Segmenter:
             self._begin(buffer)
         self._steps = [(-1, self._schemas.entries)]
         first = 0
-        for index, look in self._points(view):
+        for index, handle in self._special_events(view):
             try:
-                changed = look(view, first, index)
+                changed = handle(view, first, index)
             except SourceError:
                 yield from self._segments(view, first, view.stop_before(index))
                 raise
@@ -212,7 +212,9 @@ class Segmenter:
         self._file_begins = True
         self._in_transaction = self._announced = False
 
-    def _points(self, view: BufferView) -> list[tuple[int, Callable[[BufferView, int, int], frozenset[TableId]]]]:
+    def _special_events(
+        self, view: BufferView
+    ) -> list[tuple[int, Callable[[BufferView, int, int], frozenset[TableId]]]]:
         """List events to handle individually, in log order, with handlers: (view, first, index) -> changed tables."""
         ids, of_id = np.unique(view.ids, return_inverse=True)
         behind = np.searchsorted(view.statements, view.maps)

@@ -11,7 +11,7 @@ from cdc.errors import SourceError, SourceUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Lag, Limits, Split
-from connectors.mysql.follow.log_end import LogEnd
+from connectors.mysql.follow.log_end import LogEndPoller
 from connectors.mysql.follow.resumption import Resumption
 from connectors.mysql.follow.sibling_runs import Next, ReaderState, SiblingRuns
 from connectors.mysql.follow.streams import Streams
@@ -48,26 +48,26 @@ class Tail:
 
     def __init__(self, resumption: Resumption, streams: Streams, siblings: SiblingRuns | None = None) -> None:
         self._resumption, self._streams, self._siblings = resumption, streams, siblings
-        self._taken: SharedPlan | None = None
+        self._shared_plan: SharedPlan | None = None
         self._opened: int | None = None
         self._follower: Follower | None = None
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
         self._backoffs: dict[float, Backoff] = {}
-        self._followed = self._resumed = self._compared = self._late = False
+        self._followed = self._resumed = self._compared = self._compared_late = False
         self._note = ""
-        self._end = LogEnd(partial(streams.session, patient=False))
-        self._at: MySqlOffset | None = None
+        self._log_end = LogEndPoller(partial(streams.session, patient=False))
+        self._reached: MySqlOffset | None = None
         self.until: tuple[LogPosition, str] | None = None
         self.ordered: frozenset[TableId] = frozenset()
 
     def offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """Return the end of the next batch; `start` when nothing arrived in time or `until` is reached."""
-        self._at = end = self._offset(start, limits, wait_s)
+        self._reached = end = self._offset(start, limits, wait_s)
         return end
 
     def _offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         if self._siblings is not None and self._resumed:
-            there = self._of_another(self._siblings, start, wait_s)
+            there = self._from_sibling(self._siblings, start, wait_s)
             if there is not None:
                 return there
         follower = self._follower
@@ -83,9 +83,9 @@ class Tail:
             return self._move_to_other_server(start)
         if batch:
             return self._planned_end(follower, start, batch)
-        if self._compared or self._late or not (follower.at_end or self.until is not None):
+        if self._compared or self._compared_late or not (follower.at_end or self.until is not None):
             return start
-        self._late = True  # it was too far behind for the comparison at first
+        self._compared_late = True  # it was too far behind for the comparison at first
         self.stop()
         return self._offset(start, limits, wait_s)
 
@@ -110,12 +110,12 @@ class Tail:
     def _planned_end(self, follower: Follower, start: MySqlOffset, batch: list[Segment]) -> MySqlOffset:
         """Return the end of a batch that the follower has read."""
         end = end_offset(start, batch)
-        self._planned, self._taken = (end, batch), None
+        self._planned, self._shared_plan = (end, batch), None
         self._opened = follower.opened_files.pop(end.position.file, None)
         self._resumption.note_opened(end, self._opened)
         return end
 
-    def _of_another(self, siblings: SiblingRuns, start: MySqlOffset, wait_s: float) -> MySqlOffset | None:
+    def _from_sibling(self, siblings: SiblingRuns, start: MySqlOffset, wait_s: float) -> MySqlOffset | None:
         """Return the end of a batch planned by another run, or `start` if it has nothing; None: follow the log."""
         if self.until is not None and self.until[1] != start.server:
             return None
@@ -124,21 +124,25 @@ class Tail:
             follower is not None, follower is not None and follower.at_end and not follower.progress.waiting
         )
         found = siblings.next(start, None if self.until is None else self.until[0], wait_s, own)
-        if found is Next.FOLLOW or (found is Next.NOTHING and not (self._compared or self._late)):
+        if found is Next.FOLLOW or (found is Next.NOTHING and not (self._compared or self._compared_late)):
             return None
         if follower is not None:
             self.stop()
-        self._end.look(start.position)
+        self._log_end.poll(start.position)
         if not isinstance(found, SharedPlan):
             return start
-        self._taken = found
+        self._shared_plan = found
         self._resumption.note_opened(found.end, found.opened_s)
         return found.end
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
         """Split at transaction ends when the batch is big and was planned by this object; else return one split."""
-        if self._taken is not None and self._taken.start.same_log(start) and self._taken.end.same_log(end):
-            return splits_at(start, end, self._taken.cuts)
+        if (
+            self._shared_plan is not None
+            and self._shared_plan.start.same_log(start)
+            and self._shared_plan.end.same_log(end)
+        ):
+            return splits_at(start, end, self._shared_plan.cuts)
         planned = None
         if self._planned is not None and self._planned[0].same_log(end):
             planned = self._planned[1]
@@ -161,9 +165,9 @@ class Tail:
         read and the end of the log is unknown.
         """
         if self._follower is None:
-            return self._lag_beside() if self._siblings is not None and not self._note else self._noted_lag()
-        follower, at = self._follower, self._at
-        looked, end = follower.progress, None if follower.at_end or at is None else self._end.found
+            return self._lag_of_sibling() if self._siblings is not None and not self._note else self._noted_lag()
+        follower, at = self._follower, self._reached
+        looked, end = follower.progress, None if follower.at_end or at is None else self._log_end.latest
         known = looked.upto if follower.at_end else None if end is None else end.at
         if known is not None and looked.caught_up(known):
             return Lag(0, follower.note, transactions=0)
@@ -185,9 +189,9 @@ class Tail:
     def _noted_lag(self) -> Lag | None:
         return Lag(0, self._note) if self._note else None
 
-    def _lag_beside(self) -> Lag | None:
+    def _lag_of_sibling(self) -> Lag | None:
         """Return the lag of a run without a reader of its own, by the last known end of the server's log."""
-        end, at = self._end.found, self._at
+        end, at = self._log_end.latest, self._reached
         if self._siblings is not None and self._siblings.clear:
             return Lag(0, transactions=0)
         if end is None or at is None:
@@ -197,7 +201,7 @@ class Tail:
     def stop(self) -> None:
         """Stop the follower thread and wait for its end, as the history has one writer; `offset` starts another."""
         follower, self._follower = self._follower, None
-        self._end.found = None
+        self._log_end.latest = None
         if follower is not None:
             follower.stop()
             follower.join()
@@ -207,7 +211,7 @@ class Tail:
         if self.until is not None and self.until[1] != info.identity:
             self.until = log_end(info), info.identity
         until = None if self.until is None else self.until[0]
-        follower = self._resumption.follower(start, info, tracker, limits, until=until, log_end=self._end)
+        follower = self._resumption.follower(start, info, tracker, limits, until=until, log_end=self._log_end)
         follower.start()
         self._followed, self._note = True, ""
         self._backoffs.clear()
@@ -230,7 +234,7 @@ class Tail:
         transactions.
         """
         self.stop()
-        self._resumed = self._compared = self._late = False
+        self._resumed = self._compared = self._compared_late = False
         while True:
             try:
                 end = self._resumption.offset_on_new_server(start)
@@ -246,7 +250,7 @@ class Tail:
                 return end
 
     def _wait_for_server(self, error: SourceError, retry: RetryPolicy) -> bool:
-        """Wait a moment for a server that is down or after, and note the reason for the user.
+        """Wait a moment for a server that is down or behind, and note the reason for the user.
 
         False when the time is up.
         """

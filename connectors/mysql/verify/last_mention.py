@@ -10,7 +10,7 @@ import numpy as np
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.ddl.names import names_in
-from connectors.mysql.follow.caught_up import Looked
+from connectors.mysql.follow.log_progress import LogProgress
 from connectors.mysql.follow.redefined import redefined
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.buffer_view import BufferView
@@ -67,7 +67,7 @@ class LastMention:
                 raise
             return False
         waiting = any(self._last.get(table, start) > start for table in tables)
-        return Looked(self._end, waiting).caught_up(end)
+        return LogProgress(self._end, waiting).caught_up(end)
 
     def _look(self, end: LogPosition) -> None:
         """Scan whole transactions from the last position to `end`."""

@@ -47,7 +47,7 @@ def added_tables(
         check_select(connection, found)
         end = check_server(connection)
     changes = _Changes(fresh, filter(captures, known), end)
-    changes.look(partial(streams.at, server=end.identity), start.position, log_end(end))
+    changes.scan(partial(streams.at, server=end.identity), start.position, log_end(end))
     found = {table: definition for table, definition in found.items() if table not in changes.created}
     names = ", ".join(map(str, list(found)[:5]))
     if found and not allowed:

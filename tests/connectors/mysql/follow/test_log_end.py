@@ -13,7 +13,7 @@ from together import together
 
 from cdc.errors import SourceUnavailable
 from cdc_services.server import MySqlServer
-from connectors.mysql.follow.log_end import ASK_S, LogEnd, ServerLogEnd
+from connectors.mysql.follow.log_end import ASK_S, LogEndPoller, ServerLogEnd
 from connectors.mysql.server.positions import BinlogFile, LogPosition
 from connectors.mysql.server.server_info import server_info
 
@@ -84,22 +84,22 @@ def test_the_server_tells_the_end_now_and_then(any_server: MySqlServer) -> None:
     connection = any_server.connect()
     before = server_info(connection)
     here = LogPosition(before.file, before.position)
-    end = LogEnd(session, lambda: now)
+    end = LogEndPoller(session, lambda: now)
     inserts = [f"INSERT INTO t VALUES ({number})" for number in range(7)]
     any_server.execute(*inserts, "FLUSH BINARY LOGS", database=database)
     after = server_info(connection)
     connection.close()
-    end.look(here)
-    assert end.found is None, "not before its time"
+    end.poll(here)
+    assert end.latest is None, "not before its time"
     now = ASK_S
-    end.look(here)
-    assert end.found is not None
-    assert (end.found.at.file, end.found.at.position) >= (after.file, after.position)
-    assert end.found.bytes_behind(here) > 7 * 40
+    end.poll(here)
+    assert end.latest is not None
+    assert (end.latest.at.file, end.latest.at.position) >= (after.file, after.position)
+    assert end.latest.bytes_behind(here) > 7 * 40
     if not before.mariadb:
-        done = end.found.transactions_behind(before.executed)
+        done = end.latest.transactions_behind(before.executed)
         assert done is not None
         assert done >= 7
     now, up = 2 * ASK_S, False
-    end.look(here)
-    assert end.found is None
+    end.poll(here)
+    assert end.latest is None

@@ -20,7 +20,7 @@ _LOG_S = 10.0
 _NAME = 32
 
 
-class Copying:
+class SnapshotMonitor:
     """Polls the source for the progress of snapshots and reports changes.
 
     Args:
@@ -39,7 +39,7 @@ class Copying:
         self._read, self._store, self._say, self._clock = read, store, say, clock
         self._tables: Sequence[TableProgress] = ()
         self._states: dict[TableId, str] = {}
-        self._copied: set[TableId] = set()
+        self._finished: set[TableId] = set()
         self._read_s = self._written_s = 0.0
         read()  # starts the clock of tables whose snapshot ends before the first update
 
@@ -68,7 +68,7 @@ class Copying:
         """One line per table whose re-snapshot runs or ended in this run: progress and reason. For the summary."""
         lines = []
         for table in self._tables:
-            if table.why and (table.state != "done" or table.table in self._copied):
+            if table.why and (table.state != "done" or table.table in self._finished):
                 how_far = "re-snapshotted" if table.state == "done" else "is being re-snapshotted"
                 lines.append(f"{table.table}: {how_far}, {table.rows:,} rows: {table.why}")
         return lines
@@ -92,7 +92,7 @@ class Copying:
             if table.why and table.state != "done" and before in (None, "done"):
                 self._say("is re-snapshotted", table=str(table.table), why=table.why)
             if table.state == "done" and before is not None and before != "done":
-                self._copied.add(table.table)
+                self._finished.add(table.table)
                 seconds = round(table.updated_s - table.started_s, 1)
                 self._say("copied", table=str(table.table), rows=table.rows, chunks=table.chunks, seconds=seconds)
             self._states[table.table] = table.state

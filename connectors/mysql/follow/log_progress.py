@@ -8,7 +8,7 @@ from connectors.mysql.server.positions import LogPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LogProgress:
     """A stretch of log that was examined, starting at a pipeline's position.
 
     Attributes:

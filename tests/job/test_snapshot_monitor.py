@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cdc.job.copying import Copying, bar, duration, snapshots_in_progress
+from cdc.job.snapshot_monitor import SnapshotMonitor, bar, duration, snapshots_in_progress
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import LocalStore
@@ -22,14 +22,14 @@ class World:
         self.tables: list[TableProgress] = []
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.now, self.root = 1000.0, root
-        self.copying = Copying(lambda: self.tables, LocalStore(root), self.say, lambda: self.now)
+        self.snapshots = SnapshotMonitor(lambda: self.tables, LocalStore(root), self.say, lambda: self.now)
 
     def say(self, message: str, **fields: Any) -> None:
         self.lines.append((message, fields))
 
     def at(self, seconds: float, *tables: TableProgress) -> None:
         self.now, self.tables = 1000.0 + seconds, list(tables)
-        self.copying.update()
+        self.snapshots.update()
 
     def file(self) -> dict[str, Any]:
         return dict(json.loads((self.root / "snapshot.json").read_text()))
@@ -59,11 +59,11 @@ def test_durations_are_short() -> None:
 def test_bars_stand_for_tables_in_flight_and_the_rest_is_a_number(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.at(2, part(10), part(0, table=U, state="waiting"))
-    lines = world.copying.bars()
+    lines = world.snapshots.bars()
     assert len(lines) == 2
     assert lines[1] == "1 tables wait to be copied"
     world.at(4, part(1000, state="done"))
-    assert world.copying.bars() == []
+    assert world.snapshots.bars() == []
 
 
 def test_other_tools_read_a_file(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_other_tools_read_a_file(tmp_path: Path) -> None:
     }  # fmt: skip
     world.at(2.5, part(200))
     assert world.file()["tables"]["shop.orders"]["rows"] == 100, "asked once a second"
-    world.copying.update(last=True)
+    world.snapshots.update(last=True)
     assert world.file()["tables"]["shop.orders"]["rows"] == 200
 
 
@@ -88,7 +88,7 @@ def test_a_source_that_copies_nothing_leaves_no_file(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.at(2)
     assert list(tmp_path.iterdir()) == []
-    assert world.copying.bars() == []
+    assert world.snapshots.bars() == []
 
 
 def test_the_log_says_when_a_table_is_done_and_now_and_then_how_far_it_is(tmp_path: Path) -> None:
@@ -110,13 +110,13 @@ def test_a_table_that_is_re_snapshotted_is_told_with_the_reason(tmp_path: Path) 
     world = World(tmp_path)
     before = replace(part(1000, state="done"), why="of an earlier run")
     world.at(2, before, part(10, table=U))
-    assert world.copying.re_snapshots() == []
+    assert world.snapshots.re_snapshots() == []
     world.at(4, replace(part(250), why="cdc resync"), part(20, table=U))
     assert ("is re-snapshotted", {"table": "shop.orders", "why": "cdc resync"}) in world.lines
     assert world.file()["tables"]["shop.orders"]["why"] == "cdc resync"
-    assert world.copying.re_snapshots() == ["shop.orders: is being re-snapshotted, 250 rows: cdc resync"]
+    assert world.snapshots.re_snapshots() == ["shop.orders: is being re-snapshotted, 250 rows: cdc resync"]
     world.at(6, replace(part(1000, state="done"), why="cdc resync"), part(1000, table=U, state="done"))
-    assert world.copying.re_snapshots() == ["shop.orders: re-snapshotted, 1,000 rows: cdc resync"]
+    assert world.snapshots.re_snapshots() == ["shop.orders: re-snapshotted, 1,000 rows: cdc resync"]
 
 
 def test_what_is_under_way_is_told_to_who_plans(tmp_path: Path) -> None:

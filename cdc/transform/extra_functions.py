@@ -1,4 +1,4 @@
-"""Functions that the engine lacks, computed value by value; registered in each engine under the names in `LACKING`."""
+"""Functions that the engine lacks, computed value by value; registered by the names in `EXTRA_FUNCTIONS`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _find(needle: bytes, data: bytes, start: int) -> int:
     return data.find(needle, start - 1) + 1 if 1 <= start <= len(data) + 1 else 0
 
 
-class _Lacking(NamedTuple):
+class _ExtraFunction(NamedTuple):
     """A function: engine types of the arguments, Arrow and engine type of the result, and the implementation."""
 
     arguments: tuple[str, ...]
@@ -68,11 +68,11 @@ def _cached(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-LACKING: dict[str, _Lacking] = {
-    "cdc_groups": _Lacking(("VARCHAR",), pa.int32(), "INTEGER", _cached(groups)),
-    "cdc_rewritten": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _cached(rewritten)),
-    "cdc_similar": _Lacking(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _cached(_similar)),
-    "cdc_find": _Lacking(("BLOB", "BLOB", "BIGINT"), pa.int64(), "BIGINT", _find),
+EXTRA_FUNCTIONS: dict[str, _ExtraFunction] = {
+    "cdc_groups": _ExtraFunction(("VARCHAR",), pa.int32(), "INTEGER", _cached(groups)),
+    "cdc_rewritten": _ExtraFunction(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _cached(rewritten)),
+    "cdc_similar": _ExtraFunction(("VARCHAR", "VARCHAR"), pa.string(), "VARCHAR", _cached(_similar)),
+    "cdc_find": _ExtraFunction(("BLOB", "BLOB", "BIGINT"), pa.int64(), "BIGINT", _find),
 }
 
 
