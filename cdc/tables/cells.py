@@ -56,7 +56,7 @@ CONDITIONS: Mapping[str, str] = {
     "uncertain": "the rows after the event cannot be derived from the log",
     "same rows": "the table has the same keys after the event, with other values",
     "respelled": "a column that tells rows apart gets a type of which the sink stores equal values differently",
-    "copied anew": "a snapshot of the table, or of all that go to the sink table, can replace all of its rows",
+    "replaceable": "a snapshot of the table, or of all that go to the sink table, can replace all of its rows",
     "rekeyed": "the event changes the key, or the type of a key column, or the rules that compute rows",
     "gap": "a part of the log is lost",
     "keys certain": "the keys are known from the log, and no snapshot was requested before",

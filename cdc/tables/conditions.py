@@ -86,8 +86,8 @@ def _rekeyed(step: Step) -> bool:
     return False
 
 
-def _copied_anew(step: Step) -> bool:
-    """Whether a snapshot replaces all rows of the sink table."""
+def _replaceable(step: Step) -> bool:
+    """Whether a snapshot can replace all rows of the sink table."""
     return step.tables.now.snapshots(step.source) and (not step.sink.merged or _all_re_snapshotted(step))
 
 
@@ -151,7 +151,7 @@ _HOLDS: Mapping[str, Condition] = {
     "same rows": _same_rows,
     "rekeyed": _rekeyed,
     "respelled": lambda step: step.is_respelled,
-    "copied anew": _copied_anew,
+    "replaceable": _replaceable,
     "gap": _is("gap", on.RowsUncertain),
     "keys certain": _keys_certain,
     "void before": lambda step: step.is_void_before,

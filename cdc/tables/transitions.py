@@ -79,7 +79,7 @@ def _changed() -> dict[_Key, Cell]:
     exchanged = (
         case("merged", "exchanges", "all again", to=RQ, do=shadow),
         case("merged", "exchanges", do=("stop",)),
-        case("respelled", "not copied anew", do=("stop",)),
+        case("respelled", "not replaceable", do=("stop",)),
     )
     live = (
         *exchanged,
