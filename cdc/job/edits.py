@@ -21,12 +21,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from cdc.errors import EditRefused, SinkError
+from cdc.errors import EditRefused
 from cdc.flow.middle import Middle
 from cdc.job.checkpoint import any_planned
 from cdc.job.edited_routes import filled_tables, routes_of
 from cdc.job.sink_tables import SinkTables
-from cdc.planning.edited_options import edited_options, fingerprint_of, relocated_rows
+from cdc.planning.edited_options import check_batches, edited_options, fingerprint_of, relocated_rows
 from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
 from cdc.sink import Delivery, Sink
@@ -60,23 +60,7 @@ class Edits:
             assert before is not None
             raise self._refusal("sink", ", ".join(before.locations), ", ".join(self._now.locations))
         self._check_options(before, sink)
-        known = max(committed, self._log.last())
-        if last is not None and last > known:
-            raise SinkError(
-                f"has the batches of this pipeline up to {last}, its state only those up to {known}: the state "
-                "directory was replaced by an older copy or a savepoint",
-                where=", ".join(self._now.locations),
-                hint="restore the sink's data of the same time, too; or start over with another --state-dir",
-            )
-        if last is not None and last < committed:
-            has = (
-                f"has only the batches of this pipeline up to {last}" if last >= 0 else "has no batch of this pipeline"
-            )
-            raise SinkError(
-                f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy",
-                where=", ".join(self._now.locations),
-                hint="restore the newer data; or remove it and start over with another --state-dir",
-            )
+        check_batches(last, committed, self._log.last(), ", ".join(self._now.locations))
 
     def _check_options(self, before: Fingerprint | None, sink: Sink) -> None:
         last = self._log.last()

@@ -1,4 +1,4 @@
-"""Options edited between two runs that affect existing rows."""
+"""Options edited between two runs that affect existing rows, and a sink whose batches are not those of the state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdc.errors import first_of
+from cdc.errors import SinkError, first_of
 from cdc.options import Options, SinkOptions, SourceOptions
 from cdc.schema import TableId
 from cdc.state.fingerprint import Fingerprint
@@ -34,6 +34,27 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     )
     patterns = tuple(dict.fromkeys(each.name for each in spec.patterns))
     return Fingerprint(sink.type, locations, naming, fixed, patterns, of_source(spec.source))
+
+
+def check_batches(found: int | None, committed: int, decided: int, where: str) -> None:
+    """Raise SinkError if a sink whose last batch is `found` has other batches of the pipeline than its state.
+
+    `found` is None for a sink that does not record it; `committed` and `decided` are the last ones of the state.
+    """
+    if found is not None and found > max(committed, decided):
+        raise SinkError(
+            f"has the batches of this pipeline up to {found}, its state only those up to {max(committed, decided)}: "
+            "the state directory was replaced by an older copy or a savepoint",
+            where=where,
+            hint="restore the sink's data of the same time, too; or start over with another --state-dir",
+        )
+    if found is not None and found < committed:
+        has = f"has only the batches of this pipeline up to {found}" if found >= 0 else "has no batch of this pipeline"
+        raise SinkError(
+            f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy",
+            where=where,
+            hint="restore the newer data; or remove it and start over with another --state-dir",
+        )
 
 
 def of_source(options: object) -> Mapping[str, str]:

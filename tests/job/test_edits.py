@@ -17,6 +17,7 @@ from cdc.job.edits import Edits, fingerprint_of
 from cdc.planning.differences import notes_since
 from cdc.planning.edited_options import relocated_rows
 from cdc.planning.last_run import LastRun
+from cdc.planning.run import plan_file
 from cdc.schema import CreateTable, TableId
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compile_spec
@@ -125,11 +126,17 @@ def test_a_file_that_was_moved_is_the_same_sink(life: Life, files_stay_open: Cal
         life.check()
 
 
-def test_a_file_that_was_removed_stops_the_run(life: Life, files_stay_open: Callable[[], None]) -> None:
+def test_a_file_that_was_removed_stops_the_run_and_the_plan_of_it(
+    life: Life, files_stay_open: Callable[[], None]
+) -> None:
     files_stay_open()
     (life.folder / "one.duckdb").unlink()
     with pytest.raises(SinkError, match=r"has no batch of this pipeline, while \d+ was committed"):
         life.check()
+    known = life.state.root / "pipeline.json"
+    known.write_text(known.read_text().replace("ValuesSource", "values"))
+    with pytest.raises(SinkError, match="has no batch of this pipeline"):
+        plan_file(life.spec(), life.state)
     assert not (life.folder / "one.duckdb").exists()
 
 
