@@ -259,6 +259,7 @@ class TransactionWriter:
             raise final.error from final
 
     def _error(self, error: KafkaError, doing: str, where: str) -> Exception:
+        error = self._reason(error)
         if error.code() in FENCED and self._begun and self._ran_out():
             return SinkUnavailable(
                 f"{doing}: the broker has ended the transaction, which was open for {self._limit_ms / 1000:g} s",
@@ -270,6 +271,16 @@ class TransactionWriter:
         found = self._cluster.error(error, doing, where=where)
         # The transaction is lost. Unless a right is missing, a new attempt of the task writes everything again.
         return SinkUnavailable(found.message, where=found.where, hint=found.hint) if _passing(error) else found
+
+    def _reason(self, error: KafkaError) -> KafkaError:
+        """Why the transaction has failed: after that, the client refuses records without saying."""
+        if error.code() in (KafkaError._STATE, KafkaError._FATAL) and self._delivery.transactional:
+            try:
+                self._producer.begin_transaction()  # refused for that reason
+            except KafkaException as refused:
+                found: KafkaError = refused.args[0]
+                return found
+        return error
 
     def _ran_out(self) -> bool:
         """Whether the broker may have ended the transaction by timeout, which looks as if another run had."""

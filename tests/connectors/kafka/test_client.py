@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource
@@ -12,7 +14,10 @@ from together import together
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from cdc.retry import RetryPolicy
+from cdc.schema import TableId
 from connectors.kafka.client import SINK, SOURCE, KafkaCluster
+from connectors.kafka.delivery.transaction import Producing, TransactionWriter
+from connectors.kafka.encoding.encoder import EncodedMessages
 from connectors.kafka.settings import KafkaSettings
 
 ONCE = RetryPolicy(timeout_s=0)
@@ -68,6 +73,35 @@ def test_each_refusal_has_its_own_next_step(code: int, kind: type[SinkError], te
     assert type(found) is kind
     assert text in str(found)
     assert str(found).startswith("Kafka k:1: writing: ")
+
+
+@together("code", [KafkaError._STATE, KafkaError._FATAL])
+def test_records_that_a_failed_transaction_refuses_say_why_it_has_failed(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Producer:
+        begun = False
+
+        def __len__(self) -> int:
+            return 0
+
+        def poll(self, _: float) -> int:
+            return 0
+
+        def begin_transaction(self) -> None:
+            if self.begun:
+                raise KafkaException(KafkaError(KafkaError._FENCED, "old epoch", fatal=True))
+            self.begun = True
+
+        def produce_batch(self, _: str, records: list[dict[str, Any]], __: int) -> int:
+            records[0]["_error"] = KafkaError(code)
+            return 0
+
+    monkeypatch.setattr(KafkaCluster, "producer", lambda *_, **__: Producer())
+    settings = KafkaSettings("k:1", {"transaction.timeout.ms": "0"})
+    writer = TransactionWriter(KafkaCluster(settings, SINK), Producing(True), ONCE, name="id")
+    with pytest.raises(SinkUnavailable, match=r"was open for 0 s.*properties.transaction.timeout.ms"):
+        writer.send("t", EncodedMessages(TableId("a", "t"), [{"value": b""}], np.ones(1, np.int64), {}, False), 0)
 
 
 def test_a_source_is_told_to_grant_what_a_source_needs() -> None:
