@@ -105,7 +105,7 @@ class KafkaSink(Sink):
         clients = POOL.acquire(made_of) or self._clients()
         try:
             done = self._tasks.write(task, blocks, clients)
-            clients.look_ahead(str(task.partition))
+            clients.prepare_next(str(task.partition))
         except BaseException as error:
             clients.close()
             if isinstance(error, CdcError) and not error.retryable:

@@ -20,7 +20,7 @@ from connectors.kafka.delivery.task import (
     WRAPPED,
     Losses,
     Outgoing,
-    Tally,
+    TaskCounts,
     count_beyond_a_day,
     count_wrapped,
 )
@@ -57,7 +57,7 @@ class TaskWriter:
 
     def write(self, task: TaskAttempt, blocks: Iterator[ChangeBlock], clients: Clients) -> Sequence[Prepared]:
         """Write the rows and the fence; if the fence is there already, only count. Raises SinkError."""
-        fences, topics, tally = clients.fences, clients.topics, Tally(task.partition, self._losses())
+        fences, topics, counts = clients.fences, clients.topics, TaskCounts(task.partition, self._losses())
         part, batch = part_of(task.partition), WrittenBatch(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:
             found = fences.last_written([part])[0]
@@ -66,18 +66,18 @@ class TaskWriter:
             if is_written(batch, found, clients.where):
                 log.info("task %d of batch %d is written already", task.partition, task.batch)
                 for block in blocks:
-                    tally.add(block)
+                    counts.add(block)
                 task.restore_reports(found.reports)
-                return tally.prepared()
+                return counts.prepared()
             if not self.options.transactional():
                 task.note_visible()
             turn = Turn(fences, self.failed, task.batch, task.partition, timeout_s=self._turn_s)
             to_zero = self.options.partition_strategy == "all-to-zero"
             with self._too_large(task) as too_large:
                 outgoing = Outgoing(writer, topics, self.options.topic_names(), turn, too_large, to_zero=to_zero)
-                self._encode(blocks, outgoing, tally)
+                self._encode(blocks, outgoing, counts)
             writer.commit(fences, part, replace(batch, before=found.batch, reports=task.save_reports()))
-        done = tally.prepared(too_large.counts)
+        done = counts.prepared(too_large.counts)
         return [replace(handle, counts={**handle.counts, **self._recreations(handle.table, topics)}) for handle in done]
 
     def _recreations(self, table: TableId, topics: Topics) -> dict[str, int]:
@@ -97,10 +97,10 @@ class TaskWriter:
             found[BEYOND_A_DAY] = count_beyond_a_day
         return found
 
-    def _encode(self, blocks: Iterator[ChangeBlock], outgoing: Outgoing, tally: Tally) -> None:
+    def _encode(self, blocks: Iterator[ChangeBlock], outgoing: Outgoing, counts: TaskCounts) -> None:
         encoders: dict[tuple[TableId, TableSchema, tuple[str, ...]], Encoder] = {}
         for block in blocks:
-            tally.add(block)
+            counts.add(block)
             # Schemas that compare equal may differ in the source's own types, such as the labels of an ENUM.
             key = (block.table, block.schema, tuple(column.source_type for column in block.schema.columns))
             if key not in encoders:

@@ -11,7 +11,7 @@ from cdc.schema import Kind, TableId, TableSchema
 from cdc.sink import Announced
 from cdc.types.kinds import INTEGERS, TEXTS
 from connectors.kafka.delivery.fences import DRIVER, Fences, WrittenBatch, is_written
-from connectors.kafka.delivery.task import partition_of
+from connectors.kafka.delivery.partitioner import partition_of
 from connectors.kafka.delivery.too_large import OversizedRecords
 from connectors.kafka.delivery.topics import Topics, now_ms
 from connectors.kafka.delivery.transaction import TransactionWriter
@@ -58,11 +58,11 @@ class Announcing:
         if is_written(batch_written, before, where):
             return
         for message in found:
-            topic, partition = self._place(message)
+            topic, partition = self._target(message)
             writer.send(topic, self._too_large.without_oversized(topic, self._messages(message)), partition)
         writer.commit(fences, DRIVER, replace(batch_written, before=before.batch))
 
-    def _place(self, message: SchemaMessage) -> tuple[str, int]:
+    def _target(self, message: SchemaMessage) -> tuple[str, int]:
         schema_topic = self._options.schema_topic()
         if schema_topic is not None and not message.of_rows:
             self._topics.ensure(schema_topic, 1, grow=False)

@@ -62,7 +62,7 @@ class Clients:
         finally:
             writer.close()
 
-    def look_ahead(self, part: str) -> None:
+    def prepare_next(self, part: str) -> None:
         """Start connecting the producer for a next task with the same part, and forget what is known of topics."""
         self.topics.forget()
         self._ahead = part, self._writer(part)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from cdc.block import ChangeBlock, RowKind
 from cdc.schema import TableId
 from cdc.sink import Prepared
+from connectors.kafka.delivery.partitioner import partition_of
 from connectors.kafka.delivery.too_large import COUNTED, OversizedRecords
 from connectors.kafka.delivery.topics import Topics
 from connectors.kafka.delivery.transaction import TransactionWriter
@@ -20,15 +21,12 @@ from connectors.kafka.encoding.connect import beyond_a_day
 from connectors.kafka.encoding.encoder import EncodedMessages
 from connectors.kafka.topic_names import TopicNames
 
-_MOST_SIGNED = (1 << 63) - 1
 _AHEAD_BYTES = 64 << 20
 """The bytes that are encoded before the task's turn comes."""
 
 _BY_KEY = -1
 
-_SEED, _M, _R = 0x9747B28C, 0x5BD1E995, 24
-_WORD = 0xFFFFFFFF
-"""The mask of 32 bits for murmur2 (Austin Appleby), which Kafka uses with its own seed."""
+_MOST_SIGNED = (1 << 63) - 1
 
 WRAPPED = "values of BIGINT UNSIGNED from 2^63 on, written as negative numbers"
 """Debezium does the same silently; `debezium-json.bigint.unsigned.handling.mode: precise` keeps the values."""
@@ -66,7 +64,7 @@ class Outgoing:
             return
         self._held.append(messages)
         self._held_bytes += messages.size
-        if self._turn.came():
+        if self._turn.has_come():
             self._release()
         elif self._held_bytes > _AHEAD_BYTES:
             self.finish()
@@ -96,28 +94,6 @@ class Outgoing:
         return _BY_KEY if messages.keyed else partition_of(messages.table, count)
 
 
-def partition_of(table: TableId, count: int) -> int:
-    """The partition, out of `count`, for the messages of a table without a key."""
-    return int(murmur2(str(table).encode()) & 0x7FFFFFFF) % count
-
-
-def murmur2(data: bytes) -> int:
-    """The hash by which Java producers choose partitions: 32 bits, unsigned."""
-    length = len(data)
-    found = (_SEED ^ length) & _WORD
-    aligned = length - length % 4
-    for at in range(0, aligned, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * _M & _WORD
-        k ^= k >> _R
-        found = (found * _M & _WORD) ^ (k * _M & _WORD)
-    if length > aligned:
-        found ^= int.from_bytes(data[aligned:], "little")
-        found = found * _M & _WORD
-    found ^= found >> 13
-    found = found * _M & _WORD
-    return found ^ found >> 15
-
-
 def count_wrapped(block: ChangeBlock) -> int:
     """How many values of a block's BIGINT UNSIGNED columns do not fit a signed number."""
     columns = (block.rows.column(name) for name in block.rows.schema.names)
@@ -133,7 +109,7 @@ def count_beyond_a_day(block: ChangeBlock) -> int:
     return sum(number or 0 for number in found)
 
 
-class Tally:
+class TaskCounts:
     """Counts the changes of a task by table, for the handles that it returns."""
 
     def __init__(self, partition: int, losses: Losses) -> None:

@@ -46,7 +46,7 @@ class Turn:
         self._timeout_s = timeout_s
         self._came = task == 0
 
-    def came(self) -> bool:
+    def has_come(self) -> bool:
         """Whether it is this task's turn now; asks the cluster."""
         if not self._came:
             self._came = self._fences.batches([part_of(self._task - 1)])[0] >= self._batch
@@ -57,7 +57,7 @@ class Turn:
         policy = RetryPolicy(self._timeout_s, _EVERY.first_pause_s, _EVERY.longest_pause_s)
         pauses = Backoff(policy, f"task {self._task} of batch {self._batch}")
         before = f"task {self._task - 1} of batch {self._batch}, which writes before,"
-        while not self.came():
+        while not self.has_come():
             if self._failed.has_failed(self._batch, self._task - 1):
                 raise SinkUnavailable(f"{before} has stopped")
             if not pauses.pause("the task before writes first"):

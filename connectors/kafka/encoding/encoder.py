@@ -26,7 +26,7 @@ _OPS = np.frombuffer(b"cud", np.uint8)
 _READ = ord("r")
 _TYPES = ("INSERT", "UPDATE", "DELETE")
 _MAXWELL_TYPES = ("insert", "update", "delete", "bootstrap-insert")
-_COPIED = 3
+_SNAPSHOT = 3
 Column: TypeAlias = Any
 """An Arrow array, or bytes."""
 
@@ -177,11 +177,11 @@ class Origin:
 
     def _maxwell_kinds(self) -> np.ndarray:
         kind = self._changes.kind
-        return np.where((kind == INSERT) & self._block.snapshot, _COPIED, kind).astype(np.uint8)
+        return np.where((kind == INSERT) & self._block.snapshot, _SNAPSHOT, kind).astype(np.uint8)
 
-    def _ops(self, *, copied: bool) -> Column:
+    def _ops(self, *, snapshot: bool) -> Column:
         kind = self._changes.kind
-        found = np.where((kind == INSERT) & copied, _READ, _OPS[kind]).astype(np.uint8)
+        found = np.where((kind == INSERT) & snapshot, _READ, _OPS[kind]).astype(np.uint8)
         if len(found) and (found == found[0]).all():
             return f'"{chr(found[0])}"'.encode()
         return pa.array(found)
@@ -192,24 +192,24 @@ class Origin:
     def _now_column(self, factor: int) -> Column:
         return str(self._now_ms * factor).encode()
 
-    def _places(self) -> None:
+    def _find_positions(self) -> None:
         """Find the log file and position, from the source's text for a sequence: `file:position`."""
         files, positions = [], []
         for each in self.events.sequence.tolist():
             file, _, position = self._block.position_text(each).rpartition(":")
             files.append(file)
             positions.append(int(position) if position.isdigit() else 0)
-        self._made["place"] = self._each(pa.array(files, pa.string()))
+        self._made["position_file"] = self._each(pa.array(files, pa.string()))
         self._made["pos"] = self._each(pa.array(positions, pa.int64()))
 
-    def _placed(self, name: str) -> Column:
-        self._places()
+    def _position_column(self, name: str) -> Column:
+        self._find_positions()
         return self._made[name]
 
     def _file(self) -> Column:
         """The file's name if the source gives rows this metadata; else the beginning of its positions."""
         if self._block.metadata is None:
-            return self.column("place")
+            return self.column("position_file")
         return self._metadata_column("log_file", b"")
 
     def _begin(self) -> Column:
@@ -233,8 +233,8 @@ class Origin:
 
 
 _COLUMNS: dict[str, Callable[[Origin], Column]] = {
-    "op": lambda origin: origin._ops(copied=origin._block.snapshot),
-    "change": lambda origin: origin._ops(copied=False),
+    "op": lambda origin: origin._ops(snapshot=origin._block.snapshot),
+    "change": lambda origin: origin._ops(snapshot=False),
     "type": lambda origin: origin._kinds(origin._changes.kind, _TYPES),
     "maxwell_type": lambda origin: origin._kinds(origin._maxwell_kinds(), _MAXWELL_TYPES),
     "snapshot": lambda origin: b'"true"' if origin._block.snapshot else b'"false"',
@@ -244,8 +244,8 @@ _COLUMNS: dict[str, Callable[[Origin], Column]] = {
     "now_ms": lambda origin: origin._now_column(1),
     "now_us": lambda origin: origin._now_column(1000),
     "now_ns": lambda origin: origin._now_column(1_000_000),
-    "place": lambda origin: origin._placed("place"),
-    "pos": lambda origin: origin._placed("pos"),
+    "position_file": lambda origin: origin._position_column("position_file"),
+    "pos": lambda origin: origin._position_column("pos"),
     "begin": Origin._begin,
     "file": Origin._file,
     "server_id": Origin._server,

@@ -54,7 +54,7 @@ class Columns:
         return self.rows.unknown >= 0
 
 
-Judge = Callable[["Columns", MessageImages], Mapping[int, str]]
+RowCheck = Callable[["Columns", MessageImages], Mapping[int, str]]
 """For messages that do not describe their columns: the images that cannot be rows of the table, with the reason."""
 
 
@@ -64,7 +64,7 @@ def block_of(
     natural: Callable[[Column], Field],
     sequences: Any,
     count: Count,
-    judge: Judge,
+    check: RowCheck,
 ) -> tuple[ChangeBlock, dict[int, str]]:
     """The block of a group, and the messages omitted because a value cannot be read, with the reason.
 
@@ -80,10 +80,10 @@ def block_of(
             images = _without(images, columns.faults, left_out, "a row that is not a JSON object")
             continue
         if group.fields is None:
-            hopeless = judge(columns, images)
-            if hopeless:
-                reason = next(iter(hopeless.values()))
-                same_reason = [number for number, other in hopeless.items() if other == reason]
+            refused = check(columns, images)
+            if refused:
+                reason = next(iter(refused.values()))
+                same_reason = [number for number, other in refused.items() if other == reason]
                 images = _without(images, np.isin(np.arange(len(images)), same_reason), left_out, reason)
                 continue
         _check_columns(group, schema, columns)

@@ -52,7 +52,7 @@ _SEEN = {
     ARRAY: JSON,
 }  # fmt: skip
 """The type inferred from a value of each kind."""
-_FITS, _NEEDS, _HOPELESS = range(3)
+_FITS, _NEEDS, _REFUSED = range(3)
 
 
 def _verdicts(data_type: DataType) -> Any:
@@ -64,7 +64,7 @@ def _verdicts(data_type: DataType) -> Any:
     found = np.zeros(ARRAY + 1, np.uint8)
     for kind, seen in _SEEN.items():
         wider = widened(data_type, seen)
-        found[kind] = _FITS if wider == data_type else _HOPELESS if wider == TEXT else _NEEDS
+        found[kind] = _FITS if wider == data_type else _REFUSED if wider == TEXT else _NEEDS
     return found
 
 
@@ -73,24 +73,31 @@ _VERDICTS = {own: _verdicts(own) for own in (BIGINT, DOUBLE, BOOLEAN, HUGE, JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The images that do not fit a table's schema: those that need another one (bool[n]), and why others fit none."""
+class UnfitRows:
+    """Images that do not fit a table's schema.
+
+    Attributes:
+        needs: those that need another schema (bool[n]).
+        refused: those that fit none, with the reason.
+    """
 
     needs: Any
-    hopeless: Mapping[int, str]
+    refused: Mapping[int, str]
 
 
-def judge(columns: Columns, images: MessageImages, schema: TableSchema, declared: Collection[str] = ()) -> Judged:
-    """Judge which images can be rows of the table. `columns` has their values in the table's columns.
+def unfit_rows(
+    columns: Columns, images: MessageImages, schema: TableSchema, declared: Collection[str] = ()
+) -> UnfitRows:
+    """Find the images that cannot be rows of the table as it is. `columns` has their values in the table's columns.
 
     The types of `declared` columns never change: whether a value fits is only found out when it is read.
     """
-    needs, hopeless = np.zeros(len(images), bool), dict[int, str]()
+    needs, refused = np.zeros(len(images), bool), dict[int, str]()
     for row in np.flatnonzero(columns.unknown & ~columns.faults).tolist():
         try:
             _new_names(images.rows, row, schema.names)
         except ValueError as error:
-            hopeless[row] = str(error)
+            refused[row] = str(error)
         else:
             needs[row] = True
     for column in schema.columns:
@@ -99,22 +106,22 @@ def judge(columns: Columns, images: MessageImages, schema: TableSchema, declared
             cells = columns.cells(column.name)
             found = verdicts[cells.kinds]
             if column.type == BIGINT:
-                _judge_long(cells, found)
-            for row in np.flatnonzero(found == _HOPELESS).tolist():
+                _check_long(cells, found)
+            for row in np.flatnonzero(found == _REFUSED).tolist():
                 shown = cells.raw(row)[:40].decode("utf-8", "replace")
-                hopeless[row] = f"column {column.name} is {column.type}, and this value is {shown!r} (see columns)"
+                refused[row] = f"column {column.name} is {column.type}, and this value is {shown!r} (see columns)"
             needs |= found == _NEEDS
-    needs[list(hopeless)] = False
-    return Judged(needs, hopeless)
+    needs[list(refused)] = False
+    return UnfitRows(needs, refused)
 
 
-def _judge_long(cells: Cells, verdicts: Any) -> None:
-    """Judge whole numbers that do not fit into 64 bits."""
+def _check_long(cells: Cells, verdicts: Any) -> None:
+    """Check whole numbers that do not fit into 64 bits."""
     long = (cells.stops - cells.starts > _LONG) & (cells.kinds == INTEGER)
     for row in np.flatnonzero(long).tolist():
         raw = cells.raw(row)
         if len(raw.lstrip(b"-")) > (HUGE.length or 0):
-            verdicts[row] = _HOPELESS
+            verdicts[row] = _REFUSED
         elif not -(2**63) <= int(raw) < 2**63:
             verdicts[row] = _NEEDS
 

@@ -78,8 +78,8 @@ class MessageDecoder:
             self._refuse(messages, dict.fromkeys(group.images.messages.tolist(), f"{group.table}: {refused.message}"))
             return None
         schema = self._schema(group, messages)
-        judge = self._tables.judge(group.table, schema)
-        block, left_out = block_of(group, schema, written.natural, sequences, self._count, judge)
+        check = self._tables.row_check(group.table, schema)
+        block, left_out = block_of(group, schema, written.natural, sequences, self._count, check)
         self._refuse(messages, left_out)
         return block
 

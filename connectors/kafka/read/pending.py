@@ -129,11 +129,11 @@ def collect(cluster: KafkaCluster, found: Fetched, pending: Mapping[tuple[str, i
         part = pending.get((messages.topic, messages.partition))
         size += part.add(messages) if part is not None else 0
     for failure in found.failures:
-        _take_failure(cluster, failure, pending.get((failure.topic, failure.partition)))
+        _handle_failure(cluster, failure, pending.get((failure.topic, failure.partition)))
     return size
 
 
-def _take_failure(cluster: KafkaCluster, failure: Failure, part: Pending | None) -> None:
+def _handle_failure(cluster: KafkaCluster, failure: Failure, part: Pending | None) -> None:
     code = failure.error.code()
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return  # about the coordinator of a group, which is not needed here

@@ -12,7 +12,7 @@ from cdc.pattern import TablePattern
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.types.kinds import BLOBS
 from connectors.kafka.formats import infer
-from connectors.kafka.formats.blocks import Columns, Judge
+from connectors.kafka.formats.blocks import Columns, RowCheck
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Format, MessageImages, Messages, TableGroup
 from connectors.kafka.formats.widen import widened
@@ -86,16 +86,16 @@ class TopicTables:
             return first
         if group.fields is not None:
             return None if fits(schema, group.fields) else first
-        needs = self._judged(group.images, schema, group.table).needs
+        needs = self._unfit(group.images, schema, group.table).needs
         return int(group.images.messages[np.argmax(needs)]) if needs.any() else None
 
-    def judge(self, table: TableId, schema: TableSchema) -> Judge:
+    def row_check(self, table: TableId, schema: TableSchema) -> RowCheck:
         """A function that tells why rows of messages without a description cannot be rows of a table."""
         declared = self._declared(table)
-        return lambda columns, images: infer.judge(columns, images, schema, declared).hopeless
+        return lambda columns, images: infer.unfit_rows(columns, images, schema, declared).refused
 
-    def _judged(self, images: MessageImages, schema: TableSchema, table: TableId) -> infer.Judged:
-        return infer.judge(Columns(images, schema.names), images, schema, self._declared(table))
+    def _unfit(self, images: MessageImages, schema: TableSchema, table: TableId) -> infer.UnfitRows:
+        return infer.unfit_rows(Columns(images, schema.names), images, schema, self._declared(table))
 
     def needed(self, group: TableGroup, schema: TableSchema | None) -> TableSchema:
         """The schema that a group's rows need. Raises SchemaUnknown."""
@@ -103,8 +103,8 @@ class TopicTables:
         if fields is None:
             types, images = self._declared(group.table), group.images
             if schema is not None:
-                hopeless = list(self._judged(images, schema, group.table).hopeless)
-                images = images.part(~np.isin(np.arange(len(images)), hopeless)) if hopeless else images
+                refused = list(self._unfit(images, schema, group.table).refused)
+                images = images.part(~np.isin(np.arange(len(images)), refused)) if refused else images
             found = infer.infer_fields(images, schema)
             if schema is None and not found and (why := infer.no_columns_reason(images)):
                 hint = "set unreadable-messages to skip or dead-letter to continue without such messages"

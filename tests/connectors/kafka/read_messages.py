@@ -43,8 +43,8 @@ class Read:
         sequences = np.arange(len(given))
         for group in self.reading.groups:
             described, schema = tables.described(group, found), self.schemas[group.table]
-            judge = tables.judge(group.table, schema)
-            block, left_out = block_of(described, schema, found.natural, sequences, self._count, judge)
+            check = tables.row_check(group.table, schema)
+            block, left_out = block_of(described, schema, found.natural, sequences, self._count, check)
             self.unreadable.update(left_out)
             symbols = [RowKind(kind).symbol for kind in block.kinds.to_pylist()]
             self.images += zip(symbols, block.rows.to_pylist(), strict=True)

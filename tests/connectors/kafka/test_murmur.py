@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from together import together
 
-from connectors.kafka.delivery.task import murmur2
+from connectors.kafka.delivery.partitioner import murmur2
 
 
 @together(

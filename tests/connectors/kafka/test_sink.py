@@ -263,7 +263,7 @@ def test_keys_go_where_a_java_producer_sends_them(made: Made) -> None:
     made.create()
     made.prepare(0, 0, inserts(*range(40)))
     found = {message.key(): message.partition() for message in made.broker.read(made.topic)}
-    from connectors.kafka.delivery.task import murmur2
+    from connectors.kafka.delivery.partitioner import murmur2
 
     assert found == {key: (murmur2(key) & 0x7FFFFFFF) % 7 for key in found}
     assert len(set(found.values())) > 3
@@ -277,7 +277,7 @@ def test_partitions_that_a_topic_gets_meanwhile_are_used_by_the_next_task(made: 
     made.prepare(1, 0, inserts(*range(20, 60)))
     found = {message.key(): message.partition() for message in made.broker.read(made.topic)}
     assert len(found) == 60
-    from connectors.kafka.delivery.task import murmur2
+    from connectors.kafka.delivery.partitioner import murmur2
 
     later = {key: partition for key, partition in found.items() if json.loads(key)["id"] >= 20}
     assert later == {key: (murmur2(key) & 0x7FFFFFFF) % 5 for key in later}
