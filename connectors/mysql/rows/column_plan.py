@@ -15,7 +15,7 @@ from cdc.errors import UnsupportedChange
 from cdc.schema import Kind, TableSchema
 from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.rows.definition_check import check_definition, hidden_hashes
+from connectors.mysql.rows.definition_check import check_definition, hidden_columns
 from connectors.mysql.rows.table_map import TableMapEvent
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
@@ -95,13 +95,13 @@ def plan_table(
     Args:
         charsets: per column, the charset of its text; None if unknown, which means UTF-8, or if it is not text.
         where: table and position, for errors.
-        mariadb: the log is MariaDB's, whose rows may have hidden columns at their end (`hashes`).
+        mariadb: the log is MariaDB's, whose rows may have hidden hashes at their end.
 
     Raises:
         SchemaUnknown: the two do not fit: number of columns, a type, precision, sign or name.
         UnsupportedChange: a storage form that this tool does not read.
     """
-    hidden = hidden_hashes(found, len(table.columns)) if mariadb else 0
+    hidden = hidden_columns(found, len(table.columns), mariadb=mariadb)
     check_definition(table, found, len(found.types) - hidden, where)
     schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
     numbers = np.zeros(len(found.types), ops.COLUMN)

@@ -62,16 +62,23 @@ OTHER_DEFINITION = (
 
 HASH = "DB_ROW_HASH_"
 """Name prefix of MariaDB's hidden columns for long unique keys; the log has names only with full metadata."""
+IMPLICIT_KEY = "__#alibaba_rds_row_id#__"
+"""Name of the hidden BIGINT that Alibaba Cloud's RDS and PolarDB log at the end of rows of a table without a key."""
+_IMPLICIT_KEY_HINT = (
+    "on Alibaba Cloud's RDS and PolarDB, rows of a table without a primary key have a hidden column: first give it a "
+    f"key, or set binlog_row_metadata=FULL; then, as on other servers: {OTHER_DEFINITION}"
+)
 
 
-def hidden_hashes(found: TableMapEvent, columns: int) -> int:
-    """Return the number of hidden columns after the first `columns` of a MariaDB table.
+def hidden_columns(found: TableMapEvent, columns: int, *, mariadb: bool = True) -> int:
+    """Return the number of hidden columns after the first `columns` of a table; 0 when they cannot be hidden ones.
 
     MariaDB keeps, and logs, a BIGINT with a hash for each unique key that is too long for an index (`UNIQUE (a_text)`).
-    Returns 0 when the further columns cannot be such hashes.
+    An `IMPLICIT_KEY` is known by its name only.
     """
     types, names = found.types[columns:], found.names[columns:]
-    hidden = all(code == codes.LONGLONG for code in types) and all(name.startswith(HASH) for name in names)
+    hashes = mariadb and all(name.startswith(HASH) for name in names)
+    hidden = all(code == codes.LONGLONG for code in types) and (hashes or names == (IMPLICIT_KEY,))
     return len(types) if hidden else 0
 
 
@@ -79,7 +86,9 @@ def check_definition(table: MySqlTable, found: TableMapEvent, columns: int, wher
     """Raise SchemaUnknown when announced rows of `columns` columns have another definition."""
     if columns != len(table.columns):
         reason = f"rows have {columns} columns, the known definition has {len(table.columns)}"
-        raise SchemaUnknown(reason, where=where, hint=OTHER_DEFINITION)
+        more = columns == len(table.columns) + 1 and found.types[-1] == codes.LONGLONG and not found.names
+        hint = _IMPLICIT_KEY_HINT if more and not table.primary_key else OTHER_DEFINITION
+        raise SchemaUnknown(reason, where=where, hint=hint)
     for index, column in enumerate(table.columns):
         reason = _mismatch(column, found, index)
         if reason:

@@ -15,7 +15,7 @@ from cdc.errors import CorruptLog
 from connectors.mysql.charsets.conversion import to_utf8
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.collations import charset_of
-from connectors.mysql.rows.definition_check import hidden_hashes
+from connectors.mysql.rows.definition_check import hidden_columns
 from connectors.mysql.rows.table_map import TableMapEvent, parse_table_map
 from connectors.mysql.table import GEOMETRIES, MySqlColumn, MySqlTable
 from connectors.shared.ddl.charsets import max_bytes
@@ -50,10 +50,10 @@ def described(body: bytes, where: str) -> MySqlTable | None:
     try:
         columns = tuple(_ColumnWalk(found).columns())
         shown = len(columns)
-        while shown and hidden_hashes(found, shown - 1):
+        while shown and hidden_columns(found, shown - 1):
             shown -= 1
         columns = columns[:shown]
-        key = tuple(columns[index].name for index in _key(found))
+        key = tuple(columns[index].name for index in _key(found) if index < shown)
     except (IndexError, KeyError, ValueError, StopIteration) as error:
         raise CorruptLog(f"the metadata of {found.table} cannot be read: {error!r}", where=where) from error
     return MySqlTable(found.table, columns, key)

@@ -7,11 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cdc.errors import SchemaUnknown
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
 from connectors.mysql import events
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.rows.column_plan import plan_table
+from connectors.mysql.rows.definition_check import IMPLICIT_KEY
 from connectors.mysql.rows.described import described
+from connectors.mysql.rows.table_map import parse_table_map
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.server_info import server_info
@@ -105,6 +109,23 @@ def test_hidden_columns_of_long_unique_keys_are_no_columns(any_server: MySqlServ
     found = described(body, "here")
     assert found is not None
     assert [column.name for column in found.columns] == ["DB_ROW_HASH_1", "url"]
+
+
+def test_the_hidden_key_of_a_cloud_server_is_no_column(any_server: MySqlServer, chunk_of) -> None:
+    """Its rows are read with the definition that the server shows, which lacks it."""
+    database = any_server.new_database()
+    create = f"CREATE TABLE t (a INT, b VARCHAR(9), `{IMPLICIT_KEY}` BIGINT PRIMARY KEY)"
+    [body], tables = chunk_of(database, create, "INSERT INTO t VALUES (1, 'x', 2)")
+    found, shown = described(body, "here"), tables[TableId(database, "t")]
+    assert found is not None
+    assert ([column.name for column in found.columns], found.primary_key) == (["a", "b"], ())
+    shown = replace(shown, columns=shown.columns[:-1], primary_key=())
+    announced = parse_table_map(body, "here")
+    plan = plan_table(shown, announced, (None, "utf8mb4"), where="here")
+    assert (plan.schema.names, len(plan.numbers)) == (("a", "b"), 3)
+    with pytest.raises(SchemaUnknown, match="rows have 3 columns, the known definition has 2") as raised:
+        plan_table(shown, replace(announced, names=()), (None, "utf8mb4"), where="here")
+    assert "Alibaba Cloud" in str(raised.value.hint)
 
 
 def test_without_column_names_there_is_no_definition(any_server: MySqlServer) -> None:
