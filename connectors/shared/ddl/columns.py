@@ -168,11 +168,13 @@ def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Fields:
     return {"type": replace(column.type, charset=parse_charset(cursor) or column.type.charset)}
 
 
-def _with(cursor: Cursor, _: ColumnDefinition) -> _Fields:
-    """Parse WITH SYSTEM VERSIONING of a column (MariaDB).
+def _with(cursor: Cursor, column: ColumnDefinition) -> _Fields:
+    """Parse WITH SYSTEM VERSIONING of a column (MariaDB), or WITH COMPRESSION_DICTIONARY (Percona).
 
-    In a new table, one such column makes the table keep row versions, without its other columns.
+    In a new table, one versioned column makes the table keep row versions, without its other columns.
     """
+    if cursor.accept("COMPRESSION_DICTIONARY"):
+        return _one_value(cursor, column)
     cursor.expect("SYSTEM", "VERSIONING")
     return {"versioned": True}
 

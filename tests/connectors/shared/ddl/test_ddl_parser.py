@@ -45,6 +45,7 @@ def test_create_table_keeps_columns_key_and_options() -> None:
     [
         "ENGINE_ATTRIBUTE '{}' SECONDARY_ENGINE_ATTRIBUTE = '{}'",
         "COLUMN_FORMAT FIXED STORAGE DISK",
+        "/*!50633 COLUMN_FORMAT COMPRESSED WITH COMPRESSION_DICTIONARY `d` */ NOT NULL",
         "SRID 4326",
         "NOT SECONDARY",
         "COMPRESSED=zlib",
