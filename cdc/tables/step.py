@@ -141,16 +141,19 @@ class Step:
     @cached_property
     def is_respelled(self) -> bool:
         """Whether values that identify rows, unchanged in the source, are other ones in the sink after the event."""
-        sink, change = self.sink_schema, self.event.change if isinstance(self.event, on.TableChanged) else None
-        if sink is None or not isinstance(change, AlterColumnType) or change.old is None:
+        sink, event = self.sink_schema, self.event
+        if sink is None or not isinstance(event, on.TableChanged) or not isinstance(event.change, AlterColumnType):
             return False
-        known, new, old = find(sink, change.column.name), change.column.type, change.old.type
-        if known is None or (sink.primary_key and known.name not in sink.primary_key):
+        change, known = event.change, find(sink, event.change.column.name)
+        if change.old is None or known is None or (sink.primary_key and known.name not in sink.primary_key):
             return False
+        if known.type == change.old.type and not self.sink.merged:
+            return False  # it gets the new type
         applied = self.policy.behavior is not Behavior.IGNORE and self.policy.allows(change)
-        follows = known.type == old and not self.sink.merged
-        stored = known.type if not applied else new if follows else common_type(known.type, new)
-        return respelled(new, old, stored)
+        stored = common_type(known.type, change.column.type) if applied else known.type
+        # A sink that alters its column checks the values, unless a snapshot is to bring them again.
+        unchecked = stored == known.type or event.uncertain is not None
+        return unchecked and respelled(change.column.type, change.old.type, stored)
 
     def grows(self, operation: Callable[[Step], None]) -> bool:
         """Whether an operation changes the columns or the key of the sink table."""

@@ -140,7 +140,7 @@ def respelled(new: DataType, old: DataType, stored: DataType) -> bool:
     long_decimal = stored.kind is Kind.DECIMAL and (stored.length or 10) > _LONGEST_DECIMAL
     if old == new or not (stored.kind in {*TEXTS, *REALS, Kind.TIME} or long_decimal):
         return False
-    values = uncertain(new, old)
+    values = None if old.kind in RANGES and new.kind in TEXTS else uncertain(new, old)
     dated = old.kind is Kind.DATE and new.kind in TIMESTAMPS
     real = stored.kind in TEXTS and new.kind in REALS and new.kind is not old.kind
     return dated or real or _scale(new) != _scale(old) or (values is not None and values.rows == AnyValue())

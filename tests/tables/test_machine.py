@@ -137,17 +137,17 @@ def test_rows_whose_keys_got_other_values_are_not_written_over_the_old_ones(even
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "there"),
+    ("old", "new", "there", "uncertain"),
     [
-        ("DECIMAL(10, 2)", "DECIMAL(12, 4)", "STRING"),
-        ("INT", "DECIMAL(44, 2)", "INT"),
-        ("DATE", "TIMESTAMP(0)", "VARCHAR(9)"),
-        ("DOUBLE", "DECIMAL(10, 2)", "STRING"),
+        ("DECIMAL(10, 2)", "DECIMAL(12, 4)", "STRING", None),
+        ("INT", "DECIMAL(44, 2)", "INT", UNSURE),
+        ("DATE", "TIMESTAMP(0)", "STRING", None),
+        ("DOUBLE", "DECIMAL(10, 2)", "STRING", UNSURE),
     ],
 )
 @pytest.mark.parametrize("behavior", [Behavior.EVOLVE, Behavior.LENIENT])
 def test_rows_whose_keys_the_sink_writes_differently_are_all_replaced_or_the_run_stops(
-    old: str, new: str, there: str, behavior: Behavior
+    old: str, new: str, there: str, uncertain: on.Uncertain | None, behavior: Behavior
 ) -> None:
     """Though the log tells their values: a row that comes would not meet the one that is there."""
     key, later, sink = (Column("id", DataType.parse(each), nullable=False) for each in (old, new, there))
@@ -155,7 +155,7 @@ def test_rows_whose_keys_the_sink_writes_differently_are_all_replaced_or_the_run
     sources = dict.fromkeys((A, B), TableSchema((key,), ("id",)))
     before = Tables(sources, {ALL: TableSchema((sink,), ("id",))}, live, {ALL: SinkState(merged=True)})
     machine = Machine(Circumstances(to((r"shop.\.*", ALL)), Policy(behavior)), before)
-    event = on.TableChanged(A, AlterColumnType(A, later, key))
+    event = on.TableChanged(A, AlterColumnType(A, later, key), uncertain)
     if behavior is Behavior.LENIENT:
         with pytest.raises(ChangeRefused, match="would be other rows than those that come"):
             machine.handle(event)
