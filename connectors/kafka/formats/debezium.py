@@ -99,6 +99,7 @@ class DebeziumFormat:
     def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, shapes: Any) -> None:
         op = scan.cells("op")
         rows = (scan.faults == 0) & (op.kinds == STRING) & (scan.cells("source", "table").kinds >= STRING)
+        rows[rows] = scan.texts.data[op.starts[rows]] != _NOTE
         for row in np.flatnonzero(~rows):
             self._read_other(reading, scan, int(row), int(numbers[row]), messages.topic)
         row_numbers = np.flatnonzero(rows)
@@ -129,9 +130,6 @@ class DebeziumFormat:
                     fields = self._wrapped.shapes[shape].fields
                     reading.groups.append(TableGroup(table, fields, key, images, database=database))
         reading.statements.sort(key=lambda statement: statement.message)
-        notes = int((ops[row_numbers] == _NOTE).sum())
-        if notes:
-            reading.count(f"logical-messages-left-out {messages.topic}", notes)
 
     def _read_other(self, reading: Reading, scan: Scan, row: int, number: int, topic: str) -> None:
         """Read a message without rows: a statement, a transaction mark, or a heartbeat."""
@@ -233,7 +231,7 @@ def _images(
     has_before, has_after = before.kinds == OBJECT, after.kinds == OBJECT
     writes = np.isin(ops, (_CREATE, _READ, _UPDATE))
     removes = ops == _DELETE
-    rowless = np.isin(ops, (_NOTE, _TRUNCATE))
+    rowless = ops == _TRUNCATE
     bad = (writes & ~has_after) | ~(writes | removes | rowless)
     for row in np.flatnonzero(bad):
         op = chr(int(ops[row]))

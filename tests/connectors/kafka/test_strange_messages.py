@@ -135,8 +135,9 @@ def test_rows_out_of_envelopes_say_that_they_are_deleted(tmp_path: Path, deleted
     assert [(kind, row["id"]) for kind, row in rows] == [("+U", 1), ("-D", 1)]
 
 
-def test_a_logical_message_has_no_table(tmp_path: Path) -> None:
-    note = {"op": "m", "ts_ms": 1, "source": {"db": "s"}, "message": {"prefix": "p", "content": "YQ=="}}
+@together("source", [{"db": "s"}, {"db": "s", "schema": "", "table": ""}])
+def test_a_logical_message_has_no_table(tmp_path: Path, source: Any) -> None:
+    note = {"op": "m", "ts_ms": 1, "source": source, "message": {"prefix": "p", "content": "YQ=="}}
     rows, counts = followed(tmp_path, (None, note), (KEY, envelope("c", None, KEY)))
     assert (rows, counts) == ([("+I", {"id": 1})], {"logical-messages-left-out topic": 1})
 
