@@ -27,6 +27,7 @@ _AWAY = frozenset({
 
 A commit without an answer is one of them: the next attempt first looks at the table, and commits on one head only.
 """
+_REST_CATALOG = "connectors.iceberg.rest_catalog.RestTables"
 _UNREACHABLE = ("connection refused", "timed out", "could not connect", "slow down", "database is locked")
 
 
@@ -86,8 +87,12 @@ class Catalog:
             with self.guard(self.place):
                 if self.own_file:
                     os.makedirs(os.path.dirname(self.own_file), exist_ok=True)
-                factory = sql_catalog() if self.properties.get("type") == "sql" else load_catalog
-                _opened[key] = _in_order(factory("cdc", **dict(self.properties)))
+                properties = dict(self.properties)
+                factory = sql_catalog() if properties.get("type") == "sql" else load_catalog
+                if properties.get("type") == "rest":
+                    properties["py-catalog-impl"] = _REST_CATALOG
+                    del properties["type"]
+                _opened[key] = _in_order(factory("cdc", **properties))
         return _opened[key]
 
     def table(self, table: TableId, *, history: bool = True) -> Any:

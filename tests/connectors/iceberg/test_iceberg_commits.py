@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from cdc.schema import (
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import index, row_positions, snapshots, upkeep
+from connectors.iceberg.library import Catalog
 from connectors.iceberg.manifest_cache import live_files
 from connectors.iceberg.sink import IcebergSink
 
@@ -269,3 +271,11 @@ def test_a_rest_catalog_that_loses_an_answer(tmp_path: Path, status: int) -> Non
         assert rows(harness) == ["7 new"]
         harness.sink().apply(4, [DropTable(TABLE)])
         assert not [path for path in (tmp_path / "shop").rglob("*") if path.is_file()]
+
+
+def test_a_rest_catalog_that_never_answers_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.iceberg.rest_catalog.TIMEOUTS_S", (0.1, 0.1))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        properties = {"type": "rest", "uri": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        with pytest.raises(SinkUnavailable, match="timed out"):
+            Catalog(properties).open()
