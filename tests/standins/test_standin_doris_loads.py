@@ -219,18 +219,3 @@ def test_duplicate_tables_keep_every_row_and_know_no_delete_sign(doris: DorisSer
     doris.load(db, b"1,1\n1,1\n", table="d")
     doris.load(db, b"1,1,1\n", table="d", columns="id,v,__DORIS_DELETE_SIGN__")
     assert doris.eventually(f"SELECT count(*) FROM {db}.d", [(3,)]) == [(3,)]
-
-
-def test_a_sequence_column_decides_whatever_the_order(doris: DorisServer, db: str) -> None:
-    doris.query(
-        f"CREATE TABLE {db}.s (id INT, v VARCHAR(5), seq BIGINT) UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1 "
-        "PROPERTIES ('replication_num' = '1', 'function_column.sequence_col' = 'seq')"
-    )
-    doris.load(db, b"1,new,10\n1,old,5\n2,x,1\n", table="s")
-    doris.load(db, b"1,older,3\n2,y,2\n", table="s")
-    wanted = [(1, "new"), (2, "y")]
-    assert doris.eventually(f"SELECT id, v FROM {db}.s ORDER BY id", wanted) == wanted
-    sign = {"columns": "id,v,seq,__DORIS_DELETE_SIGN__"}
-    doris.load(db, b"1,gone,11,1\n2,stays,1,1\n", table="s", **sign)
-    doris.load(db, b"1,back,10,0\n", table="s", **sign)
-    assert doris.eventually(f"SELECT id, v FROM {db}.s ORDER BY id", [(2, "y")]) == [(2, "y")]

@@ -132,18 +132,6 @@ def test_the_commit_decides_the_order_not_the_first_phase(doris: DorisServer, db
     assert doris.eventually(f"SELECT id, v FROM {db}.t", [(1, "first")]) == [(1, "first")]
 
 
-def test_show_transaction_and_the_state_of_labels(doris: DorisServer, db: str) -> None:
-    txn = prepared(doris, db, "a")
-    assert doris.state(db, "never") == "UNKNOWN"
-    row = doris.query(f"SHOW TRANSACTION FROM {db} WHERE id = {txn}")[0]
-    assert (int(row[0]), row[1], row[3], row[4]) == (txn, "a", "PRECOMMITTED", "BACKEND_STREAMING")
-    assert len(row) == 15
-    assert doris.query(f"SHOW TRANSACTION FROM {db} WHERE label = 'a'")[0][0] == row[0]
-    assert "Where clause" in doris.refused(f"SHOW TRANSACTION FROM {db} WHERE status = 'precommitted'")
-    assert "999999999 does not exist" in doris.refused(f"SHOW TRANSACTION FROM {db} WHERE id = 999999999")
-    doris.finish(db, "abort", txn_id=txn)
-
-
 def test_a_table_dropped_meanwhile_cannot_be_committed_but_aborted(doris: DorisServer, db: str) -> None:
     txn = prepared(doris, db, "a")
     doris.query(f"DROP TABLE {db}.t FORCE")
@@ -210,10 +198,3 @@ def test_only_so_many_transactions_may_run() -> None:
         assert "is 2, larger than limit 2" in refused["Message"]
         doris.finish(db, "abort", label="a")
         assert doris.load(db, b"1,a\n", "c")["Status"] == "Success"
-
-
-def test_clean_label_forgets(doris: DorisServer, db: str) -> None:
-    txn = prepared(doris, db, "a")
-    doris.finish(db, "abort", txn_id=txn)
-    doris.query(f"CLEAN LABEL a FROM {db}")
-    assert doris.state(db, "a") == "UNKNOWN"

@@ -225,16 +225,6 @@ def test_cancel_ends_what_is_not_committed(starrocks: StarRocksServer, database:
     assert starrocks.state(database, "a") == "ABORTED"
 
 
-def test_show_transaction_tells_state_and_timeouts(starrocks: StarRocksServer, database: str) -> None:
-    starrocks.transaction("begin", database, "a", timeout="77")
-    starrocks.transaction("load", database, "a", body=b"1,a\n", **COMMA)
-    number = starrocks.transaction("prepare", database, "a", prepared_timeout="300")["TxnId"]
-    row = starrocks.query(f"SHOW TRANSACTION FROM {database} WHERE ID = {number}")[0]
-    assert row[1:4:2] == ("a", "PREPARED")
-    assert (str(row[13]), str(row[14])) == ("77000", "300000")
-    starrocks.transaction("rollback", database, "a")
-
-
 def test_while_one_load_runs_another_is_told_to_wait(starrocks_standin: StarRocksServer) -> None:
     server = starrocks_standin
     server.query("CREATE DATABASE d")

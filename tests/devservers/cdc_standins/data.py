@@ -39,15 +39,11 @@ class Publication:
     """Staged rows of one transaction on their way into a table.
 
     `keys` empty: rows are appended. Else each key's row replaces the one there is; at most one staged row per key.
-    `sequence`: a column whose larger value wins whatever the order of publication; deleted rows then stay as markers in
-    the column `sign`.
     """
 
     txn: int
     table: str
     keys: tuple[str, ...] = ()
-    sequence: str | None = None
-    sign: str | None = None
 
 
 class Data:
@@ -174,28 +170,16 @@ class Data:
 
     def _replace(self, one: Publication, present: set[str], defaults: dict[str, str]) -> None:
         """Put what is in `staged_rows` into the table, instead of what has the same keys."""
-        target, source = f"main.{quoted(one.table)}", "staged_rows"
-        actual = self.columns(one.table)
+        target, actual = f"main.{quoted(one.table)}", self.columns(one.table)
         if one.keys:
             same = " AND ".join(f"t.{quoted(key)} IS NOT DISTINCT FROM {_typed(key, actual)}" for key in one.keys)
-            if one.sequence:
-                newer = f"t.{quoted(one.sequence)} > {_typed(one.sequence, actual)}"
-                self._db.execute(
-                    f"CREATE OR REPLACE TEMP TABLE fresh_rows AS SELECT * FROM staged_rows s"
-                    f" WHERE NOT EXISTS (SELECT 1 FROM {target} t WHERE {same} AND {newer})"
-                )
-                source = "fresh_rows"
-            self._db.execute(f"DELETE FROM {target} t USING {source} s WHERE {same}")
-        values = {
-            name: _typed(name, actual) if name in present else defaults.get(name, "NULL")
-            for name in actual
-            if name != one.sign
-        }
-        where = f' WHERE s."{DELETE}" = 0' if DELETE in present and one.sign is None else ""
-        if one.sign is not None:
-            values[one.sign] = f's."{DELETE}"' if DELETE in present else "0"
+            self._db.execute(f"DELETE FROM {target} t USING staged_rows s WHERE {same}")
+        values = {name: _typed(name, actual) if name in present else defaults.get(name, "NULL") for name in actual}
+        where = f' WHERE s."{DELETE}" = 0' if DELETE in present else ""
         names = ", ".join(quoted(name) for name in values)
-        self._db.execute(f"INSERT INTO {target} ({names}) SELECT {', '.join(values.values())} FROM {source} s{where}")
+        self._db.execute(
+            f"INSERT INTO {target} ({names}) SELECT {', '.join(values.values())} FROM staged_rows s{where}"
+        )
 
     def tables_in(self, sql: str) -> set[str]:
         """Names of the tables that a query reads, as written and quoted where needed. Raises `duckdb.Error`."""

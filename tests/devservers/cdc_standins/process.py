@@ -70,7 +70,7 @@ class StandIn:
             password = str(self.options.get("root_password", "")) if user == "root" else ""
         connection = pymysql.connect(
             host=self.host, port=self.sql_port, user=user, password=password, database=database,
-            autocommit=True, connect_timeout=10, charset="utf8mb4", ssl_disabled=True,
+            autocommit=True, connect_timeout=60, charset="utf8mb4", ssl_disabled=True,
         )  # fmt: skip
         with connection, connection.cursor() as cursor:
             cursor.execute(sql)

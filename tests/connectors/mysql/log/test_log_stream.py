@@ -25,7 +25,7 @@ from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 @contextmanager

@@ -45,22 +45,13 @@ class Accounts:
             self._journal.remove("user", user)
             return self._users.pop(user, None) is not None
 
-    def set_password(self, user: str, password: str) -> bool:
-        """Another password; False when there is no such user."""
-        with self._lock:
-            if user not in self._users:
-                return False
-            self._put(user, self._users[user] | {"password": password})
-            return True
-
-    def grant(self, user: str, scope: str, privileges: Iterable[str], *, take: bool = False) -> bool:
-        """Give privileges on a scope, or take them; False when there is no such user."""
+    def grant(self, user: str, scope: str, privileges: Iterable[str]) -> bool:
+        """Give privileges on a scope; False when there is no such user."""
         with self._lock:
             if user not in self._users:
                 return False
             grants = dict(self._grants(user))
-            held = set(grants.get(scope, ()))
-            grants[scope] = sorted(held - set(privileges) if take else held | set(privileges))
+            grants[scope] = sorted({*grants.get(scope, ()), *privileges})
             self._put(user, self._users[user] | {"grants": grants})
             return True
 
@@ -79,10 +70,6 @@ class Accounts:
             if held and in_db in ("*", db) and (not table or in_table in ("*", table)):
                 return True
         return False
-
-    def grants_of(self, user: str) -> dict[str, list[str]]:
-        """Privileges by scope."""
-        return dict(self._grants(user))
 
     def _grants(self, user: str) -> dict[str, list[str]]:
         return self._users[user]["grants"]  # type: ignore[return-value]

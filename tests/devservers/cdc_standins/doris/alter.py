@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -155,10 +154,6 @@ def _drop_column(draft: Draft, clause: Clause) -> None:
         raise sql_error("Can not drop key column in Unique data model table")
     if column.name.lower() in {name.lower() for name in table.hashed_by}:
         raise sql_error(f"Distribution column[{column.name}] cannot be dropped. index[{table.name}]")
-    if table.partition and json.loads(table.partition)[0].lower() == column.name.lower():
-        raise sql_error(f"Partition column[{column.name}] cannot be dropped. index[{table.name}]")
-    if table.sequence == f"column:{column.name}":
-        raise sql_error(f"Can not drop sequence mapping column[{column.name}] in Unique data model table[{table.name}]")
     if column.is_key:
         draft.heavy = True
     draft.columns.remove(column)
@@ -239,19 +234,8 @@ def _rename_column(engine: Engine, table: Table, clause: Clause) -> None:
         raise sql_error(f"Column name[{clause.text}] is already used")
     check_column_name(clause.text)
     columns = tuple(replace(one, name=clause.text) if one.uid == column.uid else one for one in table.columns)
-
-    def renamed(name: str) -> str:
-        return clause.text if name.lower() == column.name.lower() else name
-
-    sequence = f"column:{clause.text}" if table.sequence == f"column:{column.name}" else table.sequence
-    partition = table.partition
-    if partition:
-        name, unit = json.loads(partition)
-        partition = json.dumps([renamed(name), unit])
-    changed = replace(
-        table, columns=columns, hashed_by=tuple(renamed(name) for name in table.hashed_by), sequence=sequence,
-        partition=partition,
-    )  # fmt: skip
+    hashed_by = tuple(clause.text if name.lower() == column.name.lower() else name for name in table.hashed_by)
+    changed = replace(table, columns=columns, hashed_by=hashed_by)
     engine.change(changed, view_sql(changed))
 
 

@@ -12,7 +12,6 @@ from cdc_standins.journal import Journal
 from cdc_standins.sql_text import literal
 
 DELETE_SIGN = "__DORIS_DELETE_SIGN__"
-SEQUENCE = "__DORIS_SEQUENCE_COL__"
 NOW = "CURRENT_TIMESTAMP"
 SYSTEM = ("information_schema", "mysql", "__internal_schema")
 
@@ -68,9 +67,6 @@ class Table:
     buckets: str
     properties: dict[str, str] = field(default_factory=dict)
     comment: str = ""
-    sequence: str = ""
-    """Empty; `type:bigint` for a hidden sequence column; `column:c` for one of the table's own."""
-    partition: str = ""
     generation: int = 0
     next_uid: int = 0
     busy: bool = False
@@ -86,15 +82,6 @@ class Table:
         return tuple(column for column in self.columns if column.is_key)
 
     @property
-    def sequence_stored(self) -> str | None:
-        """The physical column whose larger value wins."""
-        kind, _, rest = self.sequence.partition(":")
-        if kind == "type":
-            return "sequence"
-        column = self.column(rest) if kind == "column" else None
-        return None if column is None else column.stored
-
-    @property
     def light(self) -> bool:
         """Whether simple schema changes happen at once."""
         return self.properties.get("light_schema_change", "true") == "true"
@@ -108,8 +95,8 @@ class Table:
         return {
             "id": self.id, "db": self.db, "name": self.name, "columns": [one.to_json() for one in self.columns],
             "unique": self.unique, "hashed_by": list(self.hashed_by), "buckets": self.buckets,
-            "properties": self.properties, "comment": self.comment, "sequence": self.sequence,
-            "partition": self.partition, "generation": self.generation, "next_uid": self.next_uid, "busy": self.busy,
+            "properties": self.properties, "comment": self.comment, "generation": self.generation,
+            "next_uid": self.next_uid, "busy": self.busy,
         }  # fmt: skip
 
 

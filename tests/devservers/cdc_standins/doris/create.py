@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field, replace
 
@@ -18,8 +17,7 @@ _COLUMN_NAME = re.compile(r'[_a-zA-Z@0-9\s/][.a-zA-Z0-9_+-/?@#$%^&*"\s,:]{0,255}
 _LONGEST_TABLE_NAME = 64
 _PROPERTIES = {
     "replication_num", "replication_allocation", "enable_unique_key_merge_on_write", "light_schema_change",
-    "function_column.sequence_col", "function_column.sequence_type", "compression", "storage_format",
-    "bloom_filter_columns",
+    "compression", "storage_format", "bloom_filter_columns",
     "store_row_column", "row_store_columns", "group_commit_interval_ms", "group_commit_data_bytes", "storage_policy",
     "disable_auto_compaction", "in_memory", "enable_single_replica_compaction", "estimate_partition_size",
     "is_being_synced", "storage_medium", "inverted_index_storage_format", "enable_mow_light_delete",
@@ -56,7 +54,6 @@ class Statement:
     model: str = ""
     keys: list[str] = field(default_factory=list)
     comment: str = ""
-    partition: str = ""
     hashed_by: list[str] | None = None
     random: bool = False
     buckets: str = "10"
@@ -147,25 +144,13 @@ def parse_create(parser: Parser) -> Statement:
     if parser.take("COMMENT"):
         found.comment = parser.string()
     if parser.sees("AUTO", "PARTITION") or parser.sees("PARTITION", "BY"):
-        found.partition = _partition(parser)
+        raise sql_error("the stand-in has no partitions")
     if parser.take("DISTRIBUTED", "BY"):
         _distribution(parser, found)
     if parser.take("PROPERTIES"):
         found.properties = parser.properties()
     parser.end()
     return found
-
-
-def _partition(parser: Parser) -> str:
-    """`AUTO PARTITION BY RANGE (date_trunc(c, 'day'))()`; other partitions are not known here."""
-    if not parser.take("AUTO", "PARTITION", "BY", "RANGE"):
-        raise sql_error("the stand-in has only AUTO PARTITION BY RANGE (date_trunc(..)) ()")
-    parser.need("(", "DATE_TRUNC", "(")
-    column = parser.name()
-    parser.need(",")
-    unit = parser.string()
-    parser.need(")", ")", "(", ")")
-    return json.dumps([column, unit])
 
 
 def _distribution(parser: Parser, found: Statement) -> None:
@@ -222,18 +207,9 @@ def _checked(statement: Statement, db: str, catalog: Catalog, replication: int) 
         definition.column(uid, is_key=definition.name.lower() in {key.lower() for key in keys})
         for uid, definition in enumerate(columns)
     )
-    by_name = {one.name.lower(): one for one in made}
-    if statement.partition:
-        column = by_name.get(json.loads(statement.partition)[0].lower())
-        if column is None or column.type.kind not in ("DATE", "DATETIME"):
-            raise sql_error("partition column must be a DATE or DATETIME column of the table")
-        if unique and not column.is_key:
-            raise sql_error("The partition column could not be key column" if column is None else
-                            f"Merge-on-Write table's partition column must be KEY column: {column.name}")  # fmt: skip
-    sequence = _sequence(properties, by_name, unique=unique)
     return Table(
         catalog.new_id(), db, statement.name[-1], made, unique, tuple(hashed_by), statement.buckets, properties,
-        statement.comment, sequence, statement.partition, next_uid=len(made),
+        statement.comment, next_uid=len(made),
     )  # fmt: skip
 
 
@@ -289,6 +265,8 @@ def check_key_type(name: str, kind: DorisType) -> None:
 
 def _check_properties(statement: Statement, replication: int) -> None:
     for name in statement.properties:
+        if name.startswith("function_column."):
+            raise sql_error("the stand-in has no sequence columns")
         if name not in _PROPERTIES and not name.startswith(("dynamic_partition.", "binlog.")):
             raise sql_error(f"Unknown properties: {{{name}={statement.properties[name]}}}")
     text = statement.properties.get("replication_num")
@@ -336,26 +314,3 @@ def _hashed_by(statement: Statement, keys: list[str], *, unique: bool) -> list[s
         if known[name.lower()].type.kind == "STRING":
             raise sql_error(f"String Type should not be used in distribution column[{name}].")
     return list(statement.hashed_by or ())
-
-
-def _sequence(properties: dict[str, str], columns: dict[str, Column], *, unique: bool) -> str:
-    column = properties.get("function_column.sequence_col")
-    kind = properties.get("function_column.sequence_type")
-    if not column and not kind:
-        return ""
-    if not unique:
-        raise sql_error("sequence column only support UNIQUE_KEYS")
-    if column and kind:
-        raise sql_error("The sequence_col and sequence_type cannot be set at the same time")
-    if column:
-        found = columns.get(column.lower())
-        if found is None:
-            raise sql_error(f"The specified sequence column[{column}] not exists")
-        if found.type.kind not in ("TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT", "DATE", "DATETIME"):
-            raise sql_error("sequence type only support integer types and date types")
-        return f"column:{found.name}"
-    assert kind is not None
-    sequence_type = parse_type(Parser(kind))
-    if sequence_type.kind not in ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DATETIME"):
-        raise sql_error("sequence type only support integer types and date types")
-    return f"type:{kind}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_standins.clock import Clock
 from cdc_standins.data import Data
 from cdc_standins.doris.accounts import Accounts
-from cdc_standins.doris.catalog import SEQUENCE, Catalog, Table
+from cdc_standins.doris.catalog import Catalog, Table
 from cdc_standins.doris.publisher import Publisher
 from cdc_standins.doris.transactions import Transactions
 from cdc_standins.faults import Faults
@@ -73,29 +73,14 @@ class Engine:
 def view_sql(table: Table) -> str:
     """The view that queries see instead of the physical table."""
     items = ", ".join(f"{quoted(column.stored)} AS {quoted(column.name)}" for column in table.columns)
-    where = " WHERE sign = 0" if table.unique and table.sequence else ""
-    select = f"SELECT {items} FROM main.{quoted(table.stored)}{where}"
+    select = f"SELECT {items} FROM main.{quoted(table.stored)}"
     return f"CREATE OR REPLACE VIEW {quoted(table.db)}.{quoted(table.name)} AS {select}"
-
-
-def hidden_of(table: Table) -> list[str]:
-    """Physical columns besides the table's own, with their types."""
-    if not table.unique or not table.sequence:
-        return []
-    kind, _, rest = table.sequence.partition(":")
-    hidden = ["sign TINYINT"]
-    if kind == "type":
-        from cdc_standins.doris.types import parse_type
-        from cdc_standins.sql_text import Parser
-
-        hidden.append(f"sequence {parse_type(Parser(rest)).duck}")
-    return hidden
 
 
 def physical_sql(table: Table) -> str:
     """Makes the physical table, empty."""
-    items = [f"{quoted(column.stored)} {column.type.duck}" for column in table.columns] + hidden_of(table)
+    items = [f"{quoted(column.stored)} {column.type.duck}" for column in table.columns]
     return f"CREATE OR REPLACE TABLE main.{quoted(table.stored)} ({', '.join(items)})"
 
 
-__all__ = ["POINTS", "SEQUENCE", "Engine", "hidden_of", "physical_sql", "view_sql"]
+__all__ = ["POINTS", "Engine", "physical_sql", "view_sql"]

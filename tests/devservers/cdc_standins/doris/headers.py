@@ -19,7 +19,7 @@ _NOT_KNOWN = dict.fromkeys((
     "where", "partitions", "temporary_partitions", "negative", "jsonpaths", "json_root", "fuzzy_parse",
     "partial_columns", "unique_key_update_mode", "trim_double_quotes", "num_as_string", "token", "cloud_cluster",
     "compute_group", "enclose", "escape", "empty_field_as_null", "merge_type", "delete", "read_json_by_line",
-    "strip_outer_array",
+    "strip_outer_array", "function_column.sequence_col",
 ), _NOTHING) | {"skip_lines": frozenset({"", "0"}), "max_filter_ratio": frozenset({"", "0", "0.0"})}  # fmt: skip
 
 
@@ -31,7 +31,6 @@ class LoadHeaders:
     text: TextFormat
     columns: tuple[Item, ...] | None
     hidden_columns: tuple[str, ...]
-    sequence: str
     two_phase: bool
     strict: bool
 
@@ -79,7 +78,6 @@ def read_headers(headers: Mapping[str, str]) -> LoadHeaders:
         text=text_format(headers),
         columns=tuple(read_columns(columns)) if columns else None,
         hidden_columns=tuple(hidden),
-        sequence=headers.get("function_column.sequence_col", ""),
         two_phase=headers.get("two_phase_commit") == "true",
         strict=headers.get("strict_mode", "").lower() == "true",
     )

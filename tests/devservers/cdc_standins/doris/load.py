@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from cdc_standins.data import DELETE
-from cdc_standins.doris.catalog import DELETE_SIGN, NOW, SEQUENCE, Column, Table
+from cdc_standins.doris.catalog import DELETE_SIGN, NOW, Column, Table
 from cdc_standins.doris.errors import BadRows, LoadError, from_front_end
 from cdc_standins.doris.headers import LoadHeaders
-from cdc_standins.doris.types import DorisType, parse_type
+from cdc_standins.doris.types import DorisType
 from cdc_standins.expressions import Expression
 from cdc_standins.load_text import Field, Fields, TextReader
 from cdc_standins.load_values import TEXTS, convert
-from cdc_standins.sql_text import Parser
 
 _SIGN = Column(DELETE_SIGN, DorisType("TINYINT"), -1, nullable=False, default="0")
 
@@ -44,7 +43,7 @@ class LoadPlan:
 
     def __init__(self, table: Table, headers: LoadHeaders, now: Callable[[], dt.datetime]) -> None:
         self.table, self.headers, self._now = table, headers, now
-        hidden = self._hidden()
+        hidden = [(_SIGN, DELETE)] if table.unique else []
         if headers.columns is None:
             self.sources = [column.name for column in table.columns] + list(headers.hidden_columns)
             computed: dict[str, Expression] = {}
@@ -81,31 +80,8 @@ class LoadPlan:
         rows = pa.concat_tables(parts) if parts else pa.table({})
         return Loaded(self._last_of_each_key(rows), total)
 
-    def _hidden(self) -> list[tuple[Column, str]]:
-        if not self.table.unique:
-            return []
-        hidden = [(_SIGN, DELETE)]
-        kind, _, rest = self.table.sequence.partition(":")
-        if kind == "type":
-            if not self.headers.sequence and not self._names_sequence():
-                raise from_front_end(
-                    f"Table {self.table.name} has sequence column, need to specify the sequence column"
-                )
-            hidden.append((Column(SEQUENCE, parse_type(Parser(rest)), -2), "sequence"))
-        elif self.headers.sequence:
-            raise from_front_end("There is no sequence column in the table " + self.table.name)
-        return hidden
-
-    def _names_sequence(self) -> bool:
-        items = [item.name for item in self.headers.columns or ()] + list(self.headers.hidden_columns)
-        return SEQUENCE.lower() in {name.lower() for name in items}
-
     def _source(self, column: Column, known: set[str], computed: Mapping[str, Expression]) -> Expression | None:
         name = column.name.lower()
-        if column.uid == -2 and self.headers.sequence:
-            name = self.headers.sequence.lower()
-            if name not in known | computed.keys():
-                raise from_front_end(f"There is no sequence column {self.headers.sequence} in the load")
         if name in computed:
             return computed[name]
         return Expression(name=name) if name in known else None
@@ -150,19 +126,10 @@ class LoadPlan:
         return None if column.default is None else column.default.encode()
 
     def _last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Of several rows of a key the later one, or the one with the largest sequence."""
+        """Of several rows of a key the later one."""
         keys = [column.stored for column in self.table.keys] if self.table.unique else []
         if not keys or rows.num_rows < 2:
             return rows
-        order = np.arange(rows.num_rows)
-        sequence = self.table.sequence_stored
-        if sequence is not None:
-            column = rows[sequence]
-            if column.type == pa.string():
-                raise LoadError("INTERNAL_ERROR", "the stand-in orders no sequence column of this type")
-            ordered = rows.select([sequence]).append_column("$row", pa.array(order))
-            order = ordered.sort_by([(sequence, "ascending"), ("$row", "ascending")])["$row"].to_numpy()
-            rows = rows.take(pa.array(order))
         numbered = rows.select(keys).append_column("$row", pa.array(np.arange(rows.num_rows)))
         last = numbered.group_by(keys, use_threads=False).aggregate([("$row", "max")])["$row_max"].to_numpy()
         return rows if len(last) == rows.num_rows else rows.take(pa.array(np.sort(last)))

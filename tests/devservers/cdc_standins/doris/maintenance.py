@@ -1,4 +1,4 @@
-"""Statements about databases, users, labels, and the end of tables."""
+"""Statements about databases, users, and the end of tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NOT_HELD = ("main", "temp", "system", "pg_catalog")
 class Maintenance:
     """Carries these statements out for one user."""
 
-    def __init__(self, engine: Engine, user: str) -> None:
-        self._engine, self._user = engine, user
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     def create(self, parser: Parser, session: DorisSession) -> int:
         """CREATE DATABASE and CREATE USER, after CREATE."""
-        if parser.take("DATABASE") or parser.take("SCHEMA"):
+        if parser.take("DATABASE"):
             quiet = parser.take("IF", "NOT", "EXISTS")
             name = parser.dotted()[-1]
             if parser.take("PROPERTIES"):
@@ -52,7 +52,7 @@ class Maintenance:
             parser.end()
             session.need("DROP_PRIV", db, name)
             return self._drop_table(db, name, quiet=quiet)
-        if parser.take("DATABASE") or parser.take("SCHEMA"):
+        if parser.take("DATABASE"):
             quiet = parser.take("IF", "EXISTS")
             name = parser.dotted()[-1]
             parser.take("FORCE")
@@ -68,33 +68,9 @@ class Maintenance:
             raise sql_error(f"User '{user}'@'%' does not exist")
         return 0
 
-    def alter(self, parser: Parser, session: DorisSession) -> int:
-        """ALTER USER .. IDENTIFIED BY, after ALTER."""
-        parser.need("USER")
-        user = _user(parser)
-        parser.need("IDENTIFIED", "BY")
-        return self._set_password(user, parser.string(), session)
-
-    def run(self, parser: Parser, session: DorisSession) -> int:
-        """GRANT, REVOKE, SET PASSWORD, CLEAN LABEL."""
-        if parser.take("PASSWORD"):
-            user = _user(parser) if parser.take("FOR") else self._user
-            parser.need("=")
-            if parser.take("PASSWORD", "("):
-                password = parser.string()
-                parser.need(")")
-            else:
-                password = parser.string()
-            return self._set_password(user, password, session)
-        if parser.take("CLEAN", "LABEL"):
-            label = "" if parser.sees("FROM") else parser.name()
-            parser.need("FROM")
-            db = parser.name()
-            parser.end()
-            session.need("LOAD_PRIV", db)
-            self._engine.transactions.forget(db, label)
-            return 0
-        take = parser.next().text.upper() == "REVOKE"
+    def grant(self, parser: Parser, session: DorisSession) -> int:
+        """GRANT."""
+        parser.need("GRANT")
         names = [parser.name().upper()]
         while parser.take(","):
             names.append(parser.name().upper())
@@ -103,11 +79,11 @@ class Maintenance:
                 raise sql_error(f"Unknown privilege type '{name}'")
         parser.need("ON")
         scope = _scope(parser)
-        parser.need("FROM" if take else "TO")
+        parser.need("TO")
         user = _user(parser)
         parser.end()
         session.need("GRANT_PRIV", "*")
-        if not self._engine.accounts.grant(user, scope, names, take=take):
+        if not self._engine.accounts.grant(user, scope, names):
             raise sql_error(f"user '{user}'@'%' does not exist")
         return 0
 
@@ -172,13 +148,6 @@ class Maintenance:
             f"DROP VIEW IF EXISTS {quoted(table.db)}.{quoted(table.name)}",
             f"DROP TABLE IF EXISTS main.{quoted(table.stored)}",
         )
-
-    def _set_password(self, user: str, password: str, session: DorisSession) -> int:
-        if user != self._user:
-            session.need("GRANT_PRIV", "*")
-        if not self._engine.accounts.set_password(user, password):
-            raise sql_error(f"user '{user}'@'%' does not exist")
-        return 0
 
 
 def _user(parser: Parser) -> str:

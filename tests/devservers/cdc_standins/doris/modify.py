@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from cdc_standins.doris.catalog import Column, Table
 from cdc_standins.doris.errors import sql_error
 from cdc_standins.doris.types import DorisType
@@ -41,11 +39,8 @@ def checked_type_change(table: Table, before: Column, after: Column, *, says_key
     _check_length(before.type, after.type)
     if before.type == after.type:
         return
-    lower = before.name.lower()
-    if lower in {name.lower() for name in table.hashed_by}:
+    if before.name.lower() in {name.lower() for name in table.hashed_by}:
         raise sql_error(f"Can not modify distribution column[{before.name}]. index[{table.name}]")
-    if table.partition and json.loads(table.partition)[0].lower() == lower:
-        raise sql_error(f"Can not modify partition column[{before.name}]. index[{table.name}]")
     if before.is_key and after.type.kind in ("STRING", "FLOAT", "DOUBLE", "JSON"):
         raise sql_error(f"{after.type.kind} Type should not be used in key column[{before.name}].")
 

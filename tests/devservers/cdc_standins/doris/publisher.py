@@ -81,8 +81,7 @@ class Publisher:
                 if table is None or table.generation != one.generation or not self._data.staged(one.id).exists():
                     continue  # dropped or truncated meanwhile: the rows have no place any more
                 keys = tuple(column.stored for column in table.keys) if table.unique else ()
-                sign = "sign" if table.unique and table.sequence else None
-                publications.append(Publication(one.id, table.stored, keys, table.sequence_stored, sign))
+                publications.append(Publication(one.id, table.stored, keys))
                 defaults[table.stored] = {column.stored: column.default_sql for column in table.columns}
             self._data.publish(publications, defaults)
             self._transactions.visible(ones)

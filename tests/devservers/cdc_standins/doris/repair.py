@@ -7,7 +7,7 @@ killed between the two leaves the catalog ahead by one change, which is repeated
 from __future__ import annotations
 
 from cdc_standins.doris.catalog import Column, Table
-from cdc_standins.doris.engine import Engine, hidden_of, physical_sql, view_sql
+from cdc_standins.doris.engine import Engine, physical_sql, view_sql
 from cdc_standins.sql_text import quoted
 
 
@@ -30,10 +30,9 @@ def _changes(table: Table, actual: dict[str, str] | None) -> list[str]:
         return [physical_sql(table)]
     physical = f"ALTER TABLE main.{quoted(table.stored)}"
     wanted = {column.stored: column for column in table.columns}
-    hidden = {item.split(" ")[0] for item in hidden_of(table)}
     changes = [f"{physical} ADD COLUMN {quoted(name)} {added_column(column)}" for name, column in wanted.items()
                if name not in actual]  # fmt: skip
-    changes += [f"{physical} DROP COLUMN {quoted(name)}" for name in actual if name not in wanted.keys() | hidden]
+    changes += [f"{physical} DROP COLUMN {quoted(name)}" for name in actual if name not in wanted]
     changes += [
         f"{physical} ALTER COLUMN {quoted(name)} TYPE {column.type.duck}"
         for name, column in wanted.items()

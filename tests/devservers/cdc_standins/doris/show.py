@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from dataclasses import asdict
 from typing import Any
 
@@ -10,14 +9,9 @@ from cdc_standins.clock import text_of
 from cdc_standins.doris.catalog import Column, Table
 from cdc_standins.doris.engine import Engine
 from cdc_standins.doris.errors import sql_error
-from cdc_standins.doris.transactions import Transaction
 from cdc_standins.sql_server import Result, text_result
 from cdc_standins.sql_text import Parser
 
-_TRANSACTION = (
-    "TransactionId", "Label", "Coordinator", "TransactionStatus", "LoadJobSourceType", "PrepareTime", "PreCommitTime",
-    "CommitTime", "PublishTime", "FinishTime", "Reason", "ErrorReplicasCount", "ListenerId", "TimeoutMs", "ErrMsg",
-)  # fmt: skip
 _JOB = (
     "JobId", "TableName", "CreateTime", "FinishTime", "IndexName", "IndexId", "OriginIndexId", "SchemaVersion",
     "TransactionId", "State", "Msg", "Progress", "Timeout",
@@ -27,7 +21,7 @@ _JOB = (
 def show(engine: Engine, parser: Parser, db: str, user: str) -> Result:
     """SHOW of all kinds known here. Raises SqlError, Unparsable."""
     parser.need("SHOW")
-    if parser.take("DATABASES") or parser.take("SCHEMAS"):
+    if parser.take("DATABASES"):
         names = [
             one for one in engine.catalog.databases() if one == "information_schema" or engine.accounts.sees(user, one)
         ]
@@ -37,9 +31,9 @@ def show(engine: Engine, parser: Parser, db: str, user: str) -> Result:
         engine.catalog.need_database(db)
         names = [one.name for one in engine.catalog.tables(db) if engine.accounts.sees(user, db, one.name)]
         return _listed(f"Tables_in_{db}", names, parser)
-    if parser.take("FULL", "COLUMNS") or parser.take("FULL", "FIELDS"):
+    if parser.take("FULL", "COLUMNS"):
         return show_columns(_table(engine, parser, db, user), full=True)
-    if parser.take("COLUMNS") or parser.take("FIELDS"):
+    if parser.take("COLUMNS"):
         return show_columns(_table(engine, parser, db, user), full=False)
     if parser.take("CREATE", "TABLE"):
         parts = parser.dotted()
@@ -48,18 +42,9 @@ def show(engine: Engine, parser: Parser, db: str, user: str) -> Result:
         return text_result(("Table", "Create Table"), [(table.name, create_text(table))])
     if parser.take("ALTER", "TABLE", "COLUMN"):
         return _jobs(engine, parser, db)
-    if parser.take("TRANSACTION"):
-        return _transactions(engine, parser, db)
-    if parser.take("VARIABLES") or parser.take("WARNINGS") or parser.take("SESSION", "VARIABLES"):
-        return text_result(("Variable_name", "Value"), [])
     if parser.take("BACKENDS"):
         alive = str(engine.backend_alive()).lower()
         return text_result(("BackendId", "Host", "HttpPort", "Alive"), [(10001, "127.0.0.1", engine.be_port, alive)])
-    if parser.take("FRONTENDS"):
-        return text_result(("Name", "Host", "IsMaster", "Alive"), [("fe_1", "127.0.0.1", "true", "true")])
-    if parser.take("GRANTS"):
-        rows = [(scope, ",".join(held)) for scope, held in engine.accounts.grants_of(user).items()]
-        return text_result(("Scope", "Privileges"), rows)
     raise parser.wrong("a SHOW statement that the stand-in knows")
 
 
@@ -114,9 +99,6 @@ def _column(one: Column) -> tuple[Any, ...]:
 
 
 def _listed(title: str, names: list[str], parser: Parser) -> Result:
-    if parser.take("LIKE"):
-        pattern = parser.string().replace("*", "[*]").replace("%", "*").replace("_", "?")
-        names = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     parser.end()
     return text_result((title,), [(name,) for name in names])
 
@@ -155,35 +137,6 @@ def _conditions(parser: Parser) -> dict[str, str]:
             if not parser.take("AND"):
                 break
     return found
-
-
-def _transactions(engine: Engine, parser: Parser, db: str) -> Result:
-    db = _from(parser, db) if parser.sees("FROM") or parser.sees("IN") or not db else db
-    wanted = _conditions(parser)
-    parser.end()
-    engine.catalog.need_database(db)
-    if len(wanted) != 1 or not set(wanted) <= {"id", "label"}:
-        # The newer parser makes no literal of the kind that `status = '..'` is compared with, and so refuses it.
-        raise sql_error(
-            'Where clause should looks like one of them: id = 123 or label = "label" or status = "precommitted"'
-        )
-    name, value = next(iter(wanted.items()))
-    ones = engine.transactions.listed(db)
-    if name == "id":
-        ones = [one for one in ones if str(one.id) == value]
-        if not ones:
-            raise sql_error(f"transaction with id {value} does not exist")
-    else:
-        ones = [one for one in ones if one.label == value]
-        if not ones:
-            raise sql_error(f"transaction with label {value} does not exist")
-    return text_result(_TRANSACTION, [_transaction(one) for one in ones])
-
-
-def _transaction(one: Transaction) -> tuple[Any, ...]:
-    times = [text_of(one.times.get(name)) for name in ("prepare", "precommit", "commit", "finish", "finish")]
-    return (one.id, one.label, "BE: 127.0.0.1", one.state, "BACKEND_STREAMING", *times, one.reason, 0, -1,
-            one.timeout_s * 1000, "")  # fmt: skip
 
 
 def _jobs(engine: Engine, parser: Parser, db: str) -> Result:

@@ -84,8 +84,7 @@ class DorisSession:
         handlers: dict[str, Callable[[Parser], Result | int]] = {
             "USE": self._use, "SET": self._set, "SHOW": self._show, "DESC": self._describe, "DESCRIBE": self._describe,
             "CREATE": self._create, "DROP": self._drop, "ALTER": self._alter, "TRUNCATE": self._truncate,
-            "GRANT": self._maintenance, "REVOKE": self._maintenance, "CANCEL": self._cancel, "CLEAN": self._maintenance,
-            "INSERT": self._insert, "SYNC": lambda _: 0,
+            "GRANT": self._grant, "CANCEL": self._cancel, "INSERT": self._insert,
         }  # fmt: skip
         handler = handlers.get(first)
         if handler is None:
@@ -123,8 +122,6 @@ class DorisSession:
 
     def _set(self, parser: Parser) -> int:
         parser.need("SET")
-        if parser.sees("PASSWORD"):
-            return Maintenance(self._engine, self._user).run(parser, self)
         text = re.sub(r"(?i)^(global|session)\s+|^@@(session|global)\.|^@@", "", parser.rest())
         for item in text.split(","):
             name, _, value = item.partition("=")
@@ -158,16 +155,14 @@ class DorisSession:
                 like = self._engine.catalog.need(of_db, of_name)
             create_table(self._engine, statement, db, like)
             return 0
-        return Maintenance(self._engine, self._user).create(parser, self)
+        return Maintenance(self._engine).create(parser, self)
 
     def _drop(self, parser: Parser) -> int:
         parser.need("DROP")
-        return Maintenance(self._engine, self._user).drop(parser, self)
+        return Maintenance(self._engine).drop(parser, self)
 
     def _alter(self, parser: Parser) -> int:
-        parser.need("ALTER")
-        if not parser.take("TABLE"):
-            return Maintenance(self._engine, self._user).alter(parser, self)
+        parser.need("ALTER", "TABLE")
         db, name = self.name_of(parser.dotted())
         self.need("ALTER_PRIV", db, name)
         alter_table(self._engine, db, name, parse_alter(parser))
@@ -179,18 +174,18 @@ class DorisSession:
         parser.take("FORCE")
         parser.end()
         self.need("LOAD_PRIV", db, name)
-        Maintenance(self._engine, self._user).truncate(db, name)
+        Maintenance(self._engine).truncate(db, name)
         return 0
 
     def _cancel(self, parser: Parser) -> int:
         parser.need("CANCEL", "ALTER", "TABLE", "COLUMN", "FROM")
         db, name = self.name_of(parser.dotted())
         self.need("ALTER_PRIV", db, name)
-        Maintenance(self._engine, self._user).cancel(db, name)
+        Maintenance(self._engine).cancel(db, name)
         return 0
 
-    def _maintenance(self, parser: Parser) -> int:
-        return Maintenance(self._engine, self._user).run(parser, self)
+    def _grant(self, parser: Parser) -> int:
+        return Maintenance(self._engine).grant(parser, self)
 
     def _insert(self, parser: Parser) -> int:
         return insert_select(self._engine, parser, self, self._user)

@@ -1,4 +1,4 @@
-"""Statements about users: CREATE, DROP and ALTER USER, SET PASSWORD, GRANT, REVOKE, SHOW GRANTS."""
+"""Statements about users: CREATE USER, DROP USER, GRANT."""
 
 from __future__ import annotations
 
@@ -9,22 +9,10 @@ from cdc_standins.starrocks.users import PRIVILEGES, ROOT, Grant, Users
 
 def run_user_statement(source: Parser, users: Users, user: str) -> bool:
     """Carry out the statement; False when it is none of these. Raises SqlError, Unparsable."""
-    if source.take("SET", "PASSWORD"):
-        name = _user(source) if source.take("FOR") else user
-        source.need("=")
-        source.need("PASSWORD")
-        source.need("(")
-        password = source.string()
-        source.need(")")
-        _only_root(user, allowed=name == user)
-        users.set_password(name, password)
-        return True
     for words, action in (
         (("CREATE", "USER"), _create),
         (("DROP", "USER"), _drop),
-        (("ALTER", "USER"), _alter),
         (("GRANT",), _grant),
-        (("REVOKE",), _revoke),
     ):
         if source.take(*words):
             _only_root(user)
@@ -32,15 +20,6 @@ def run_user_statement(source: Parser, users: Users, user: str) -> bool:
             source.end()
             return True
     return False
-
-
-def grants_of(users: Users, user: str) -> list[tuple[str, str, str]]:
-    """Rows of SHOW GRANTS: UserIdentity, Catalog, Grants."""
-    rows = []
-    for grant in users.grants(user):
-        where = f"{grant.database or '*'}.{grant.table or '*'}"
-        rows.append((f"'{user}'@'%'", "default", f"GRANT {grant.privilege} ON {where} TO USER '{user}'@'%'"))
-    return rows
 
 
 def _create(source: Parser, users: Users) -> None:
@@ -54,28 +33,12 @@ def _drop(source: Parser, users: Users) -> None:
     users.drop(_user(source), if_exists=quiet)
 
 
-def _alter(source: Parser, users: Users) -> None:
-    name = _user(source)
-    password = _identified(source)
-    if password is None:
-        raise source.wrong("IDENTIFIED BY")
-    users.set_password(name, password)
-
-
 def _grant(source: Parser, users: Users) -> None:
     privileges, database, table = _what(source)
     source.need("TO")
     name = _user(source)
     for privilege in privileges:
         users.grant(name, Grant(privilege, database, table))
-
-
-def _revoke(source: Parser, users: Users) -> None:
-    privileges, database, table = _what(source)
-    source.need("FROM")
-    name = _user(source)
-    for privilege in privileges:
-        users.revoke(name, Grant(privilege, database, table))
 
 
 def _identified(source: Parser) -> str | None:
@@ -136,6 +99,6 @@ def _part(source: Parser) -> str:
     return "" if source.take("*") else source.name()
 
 
-def _only_root(user: str, *, allowed: bool = False) -> None:
-    if user != ROOT and not allowed:
+def _only_root(user: str) -> None:
+    if user != ROOT:
         raise denied("you need (at least one of) the GRANT privilege(s) on SYSTEM for this operation.")

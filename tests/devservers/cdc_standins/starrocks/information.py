@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from cdc_standins.clock import text_of
 from cdc_standins.load_values import INTEGER_BITS
 from cdc_standins.starrocks.schema import Column, Table
 from cdc_standins.starrocks.services import Services
@@ -14,8 +13,6 @@ from cdc_standins.starrocks.types import TEXT
 
 OWN_SCHEMA = "$information_schema"
 _NUMBERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19, "LARGEINT": 39}
-_LOAD_STATES = {"PREPARE": "LOADING", "PREPARED": "PREPARED", "COMMITTED": "COMMITED", "VISIBLE": "FINISHED",
-                "ABORTED": "CANCELLED"}  # fmt: skip
 _ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 Cell = str | int | None
 INFORMATION_TABLES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -34,18 +31,6 @@ INFORMATION_TABLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("COLUMN_COMMENT", "VARCHAR"), ("COLUMN_SIZE", "BIGINT"), ("DECIMAL_DIGITS", "BIGINT"),
         ("GENERATION_EXPRESSION", "VARCHAR"),
     ),
-    "tables_config": (
-        ("TABLE_SCHEMA", "VARCHAR"), ("TABLE_NAME", "VARCHAR"), ("TABLE_ENGINE", "VARCHAR"),
-        ("TABLE_MODEL", "VARCHAR"), ("PRIMARY_KEY", "VARCHAR"), ("PARTITION_KEY", "VARCHAR"),
-        ("DISTRIBUTE_KEY", "VARCHAR"), ("DISTRIBUTE_TYPE", "VARCHAR"), ("DISTRIBUTE_BUCKET", "BIGINT"),
-        ("SORT_KEY", "VARCHAR"), ("PROPERTIES", "VARCHAR"), ("TABLE_ID", "BIGINT"),
-    ),
-    "loads": (
-        ("JOB_ID", "BIGINT"), ("LABEL", "VARCHAR"), ("DB_NAME", "VARCHAR"), ("TABLE_NAME", "VARCHAR"),
-        ("STATE", "VARCHAR"), ("TYPE", "VARCHAR"), ("SCAN_ROWS", "BIGINT"), ("FILTERED_ROWS", "BIGINT"),
-        ("UNSELECTED_ROWS", "BIGINT"), ("SINK_ROWS", "BIGINT"), ("CREATE_TIME", "VARCHAR"),
-        ("LOAD_FINISH_TIME", "VARCHAR"), ("ERROR_MSG", "VARCHAR"), ("TRACKING_SQL", "VARCHAR"),
-    ),
 }  # fmt: skip
 """Tables by name, each with its columns and their DuckDB types."""
 
@@ -60,15 +45,13 @@ class Information:
             "schemata": self._schemata,
             "tables": self._tables,
             "columns": self._columns,
-            "tables_config": self._configs,
-            "loads": self._loads,
         }
 
     def refresh(self, name: str) -> None:
-        """Make the table again when the catalog has changed; `loads` always."""
+        """Make the table again when the catalog has changed."""
         catalog = self._services.catalog
         with catalog.lock:
-            if name != "loads" and self._made.get(name) == catalog.generation:
+            if self._made.get(name) == catalog.generation:
                 return
             rows = list(self._rows[name]())
             columns = {
@@ -95,28 +78,6 @@ class Information:
         for table in self._all_tables():
             for position, column in enumerate(table.columns, 1):
                 yield _column(table, column, position)
-
-    def _configs(self) -> Iterator[Sequence[Cell]]:
-        for table in self._all_tables():
-            keys = ", ".join(f"`{column.name}`" for column in table.keys)
-            model = "PRIMARY_KEYS" if table.primary else "DUP_KEYS"
-            distribution = ", ".join(f"`{name}`" for name in table.distribution)
-            kind = "HASH" if table.distribution else "RANDOM"
-            properties = "{" + ",".join(f'"{name}":"{value}"' for name, value in table.properties.items()) + "}"
-            yield (
-                table.database, table.name, "OLAP", model, keys if table.primary else "", "", distribution, kind,
-                table.buckets, keys, properties, table.id,
-            )  # fmt: skip
-
-    def _loads(self) -> Iterator[Sequence[Cell]]:
-        for it in self._services.transactions.all():
-            counts = it.counts
-            yield (
-                it.id, it.label, it.database, it.table, _LOAD_STATES[it.state], "STREAM_LOAD",
-                counts.get("NumberTotalRows", 0), counts.get("NumberFilteredRows", 0), 0,
-                counts.get("NumberLoadedRows", 0), text_of(it.prepare_ms), text_of(it.finish_ms or None),
-                it.reason or None, None,
-            )  # fmt: skip
 
 
 def _column(table: Table, column: Column, position: int) -> Sequence[Cell]:

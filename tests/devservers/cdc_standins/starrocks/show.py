@@ -1,8 +1,7 @@
-"""SHOW, DESC and EXPLAIN-like statements: rows from the catalog, the transactions and the jobs."""
+"""SHOW and DESC: rows from the catalog and the jobs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,26 +10,16 @@ from cdc_standins.sql_server import Result, SqlError, text_result
 from cdc_standins.sql_text import Parser
 from cdc_standins.starrocks.catalog import INFORMATION
 from cdc_standins.starrocks.errors import analyzing, denied
-from cdc_standins.starrocks.grants import grants_of
 from cdc_standins.starrocks.jobs import Job
 from cdc_standins.starrocks.schema import NOW, Column, Table
 from cdc_standins.starrocks.services import Services
 from cdc_standins.starrocks.statements import Who, read_name
-from cdc_standins.starrocks.transactions import Transaction
-from cdc_standins.starrocks.types import TEXT
 
-_TRANSACTION = (
-    "TransactionId", "Label", "Coordinator", "TransactionStatus", "LoadJobSourceType", "PrepareTime", "PreparedTime",
-    "CommitTime", "PublishTime", "FinishTime", "Reason", "ErrorReplicasCount", "ListenerId", "TimeoutMs",
-    "PreparedTimeoutMs", "ErrMsg",
-)  # fmt: skip
 _JOB = (
     "JobId", "TableName", "CreateTime", "FinishTime", "IndexName", "IndexId", "OriginIndexId", "SchemaVersion",
     "TransactionId", "State", "Msg", "Progress", "Timeout",
 )  # fmt: skip
-_FULL = ("Field", "Type", "Collation", "Null", "Key", "Default", "Extra", "Privileges", "Comment")
 _PLAIN = ("Field", "Type", "Null", "Key", "Default", "Extra")
-_PROC = re.compile(r"/transactions/(\d+)/(running|finished)/?")
 
 
 @dataclass(slots=True)
@@ -48,25 +37,11 @@ class Show:
         self._services = services
         self._known: tuple[tuple[tuple[str, ...], Callable[[Parser, Who], Rows]], ...] = (
             (("DATABASES",), self._databases),
-            (("SCHEMAS",), self._databases),
-            (("FULL", "TABLES"), lambda source, who: self._tables(source, who, full=True)),
             (("TABLES",), self._tables),
-            (("FULL", "COLUMNS"), lambda source, who: self._columns(source, who, full=True)),
-            (("FULL", "FIELDS"), lambda source, who: self._columns(source, who, full=True)),
-            (("COLUMNS",), self._columns),
-            (("FIELDS",), self._columns),
             (("CREATE", "TABLE"), self._create),
             (("PARTITIONS",), self._partitions),
             (("ALTER", "TABLE", "COLUMN"), self._jobs),
-            (("TRANSACTION",), self._transaction),
-            (("PROC",), self._proc),
-            (("GRANTS",), self._grants),
-            (("VARIABLES",), self._variables),
-            (("GLOBAL", "VARIABLES"), self._variables),
-            (("SESSION", "VARIABLES"), self._variables),
-            (("WARNINGS",), lambda _source, _who: Rows(("Level", "Code", "Message"), [])),
             (("BACKENDS",), self._backends),
-            (("FRONTENDS",), self._frontends),
         )
 
     def run(self, source: Parser, who: Who) -> Result:
@@ -101,28 +76,9 @@ class Show:
     def _databases(self, _source: Parser, _who: Who) -> Rows:
         return Rows(("Database",), [(name,) for name in sorted((*self._services.catalog.databases, INFORMATION))])
 
-    def _tables(self, source: Parser, who: Who, *, full: bool = False) -> Rows:
+    def _tables(self, source: Parser, who: Who) -> Rows:
         database = self._database(source, who)
-        names = [table.name for table in self._services.catalog.tables(database)]
-        title = f"Tables_in_{database}"
-        if full:
-            return Rows((title, "Table_type"), [(name, "BASE TABLE") for name in names])
-        return Rows((title,), [(name,) for name in names])
-
-    def _columns(self, source: Parser, who: Who, *, full: bool = False) -> Rows:
-        if not source.take("FROM"):
-            source.need("IN")
-        parts = source.dotted()
-        if source.take("FROM") or source.take("IN"):
-            parts = (source.name(), parts[-1])
-        if len(parts) == 1:
-            if not who.database:
-                raise SqlError("No database selected", 1046, "3D000")
-            parts = (who.database, parts[0])
-        table = self._table((parts[-2], parts[-1]), who)
-        if not full:
-            return Rows(_PLAIN, [_described(column) for column in table.columns])
-        return Rows(_FULL, [_full(table, column) for column in table.columns])
+        return Rows((f"Tables_in_{database}",), [(table.name,) for table in self._services.catalog.tables(database)])
 
     def _create(self, source: Parser, who: Who) -> Rows:
         table = self._table(read_name(source, who), who)
@@ -138,47 +94,9 @@ class Show:
         jobs = self._services.jobs.all(self._database(source, who))
         return Rows(_JOB, [_job(job) for job in jobs])
 
-    def _transaction(self, source: Parser, who: Who) -> Rows:
-        database = self._database(source, who)
-        if not source.sees("WHERE"):
-            raise analyzing('should supply condition like: ID = <id> or LABEL = "label"')
-        self._services.transactions.expire()
-        found = [it for it in self._services.transactions.all() if it.database == database]
-        names = ("ID", *_TRANSACTION)  # ID is only for the condition
-        rows = Rows(names, [(it.id, *_transaction(it)) for it in found])
-        _narrow(source, rows)
-        return Rows(_TRANSACTION, [row[1:] for row in rows.rows])
-
-    def _proc(self, source: Parser, _who: Who) -> Rows:
-        path = source.string()
-        if path.rstrip("/") == "/transactions":
-            databases = self._services.catalog.databases
-            return Rows(("DbId", "DbName"), [(number, name) for name, number in databases.items()])
-        match = _PROC.fullmatch(path)
-        if match is None:
-            raise analyzing(f"the stand-in does not know SHOW PROC '{path}'")
-        self._services.transactions.expire()
-        found = [it for it in self._services.transactions.all() if it.database_id == int(match[1])]
-        running = match[2] == "running"
-        return Rows(_TRANSACTION, [_transaction(it) for it in found if it.final != running])
-
-    def _grants(self, source: Parser, who: Who) -> Rows:
-        user = who.user
-        if source.take("FOR"):
-            source.take("USER")
-            user = source.next().text.partition("@")[0]
-        return Rows(("UserIdentity", "Catalog", "Grants"), list(grants_of(self._services.users, user)))
-
-    def _variables(self, _source: Parser, _who: Who) -> Rows:
-        rows = [(name, str(value)) for name, value in VARIABLES.items()]
-        return Rows(("Variable_name", "Value"), list(rows))
-
     def _backends(self, _source: Parser, _who: Who) -> Rows:
         row = (10001, "127.0.0.1", self._services.be_http_port, "true")
         return Rows(("BackendId", "IP", "HttpPort", "Alive"), [row])
-
-    def _frontends(self, _source: Parser, _who: Who) -> Rows:
-        return Rows(("Name", "IP", "Role", "Alive"), [("stand-in", "127.0.0.1", "LEADER", "true")])
 
 
 VARIABLES: dict[str, object] = {
@@ -224,24 +142,6 @@ def _described(column: Column) -> Sequence[object]:
     return column.name, str(column.type), null, "true" if column.key else "false", column.default, ""
 
 
-def _full(table: Table, column: Column) -> Sequence[object]:
-    collation = "utf8_general_ci" if column.type.name in TEXT else None
-    key = ("PRI" if table.primary else "DUP") if column.key else ""
-    null = "YES" if column.nullable else "NO"
-    return column.name, str(column.type), collation, null, key, column.default, "", "", column.comment
-
-
-def _transaction(it: Transaction) -> Sequence[object]:
-    times = [
-        text_of(time or None) for time in (it.prepare_ms, it.prepared_ms, it.commit_ms, it.publish_ms, it.finish_ms)
-    ]
-    prepared_ms = int(it.prepared_timeout_s * 1000) if it.prepared_timeout_s else -1
-    return (
-        it.id, it.label, "BE: 127.0.0.1", it.state, "BACKEND_STREAMING", *times, it.reason, 0, -1,
-        int(it.timeout_s * 1000), prepared_ms, "",
-    )  # fmt: skip
-
-
 def _job(job: Job) -> Sequence[object]:
     created, finished = text_of(job.create_ms), text_of(job.finish_ms or None)
     progress = "0%" if job.state == "RUNNING" else None
@@ -252,10 +152,7 @@ def _job(job: Job) -> Sequence[object]:
 
 
 def _narrow(source: Parser, rows: Rows) -> None:
-    """LIKE, WHERE name = value AND ..., ORDER BY name, LIMIT n."""
-    if source.take("LIKE"):
-        pattern = _like(source.string())
-        rows.rows = [row for row in rows.rows if pattern.fullmatch(str(row[0]))]
+    """WHERE name = value AND ..., ORDER BY name, LIMIT n."""
     if source.take("WHERE"):
         _condition(source, rows)
         while source.take("AND"):
@@ -272,12 +169,9 @@ def _narrow(source: Parser, rows: Rows) -> None:
 
 def _condition(source: Parser, rows: Rows) -> None:
     at = _index(rows, source.name())
-    like = source.take("LIKE")
-    if not like:
-        source.need("=")
+    source.need("=")
     wanted = source.next().text
-    pattern = _like(wanted)
-    rows.rows = [row for row in rows.rows if (pattern.fullmatch(str(row[at])) if like else str(row[at]) == wanted)]
+    rows.rows = [row for row in rows.rows if str(row[at]) == wanted]
 
 
 def _index(rows: Rows, name: str) -> int:
@@ -285,8 +179,3 @@ def _index(rows: Rows, name: str) -> int:
     if name.lower() not in names:
         raise analyzing(f"Unknown column '{name}'")
     return names.index(name.lower())
-
-
-def _like(pattern: str) -> re.Pattern[str]:
-    parts = (".*" if sign == "%" else "." if sign == "_" else re.escape(sign) for sign in pattern.replace("\\_", "\0"))
-    return re.compile("".join(parts).replace("\0", "_").replace("\\\0", "_"), re.IGNORECASE | re.DOTALL)

@@ -10,7 +10,7 @@ from cdc_standins.sql_text import Parser
 from cdc_standins.starrocks.alter import read_column_clauses, renamed
 from cdc_standins.starrocks.catalog import SYSTEM
 from cdc_standins.starrocks.definitions import read_create
-from cdc_standins.starrocks.errors import analyzing, denied, refused, unknown_database, unknown_table
+from cdc_standins.starrocks.errors import denied, unknown_table
 from cdc_standins.starrocks.schema import Table, check_name
 from cdc_standins.starrocks.services import Services
 
@@ -32,15 +32,12 @@ class Statements:
         self._services = services
         self._known: tuple[tuple[tuple[str, ...], Callable[[Parser, Who], None]], ...] = (
             (("CREATE", "DATABASE"), self._create_database),
-            (("CREATE", "SCHEMA"), self._create_database),
             (("DROP", "DATABASE"), self._drop_database),
-            (("DROP", "SCHEMA"), self._drop_database),
             (("CREATE", "TABLE"), self._create_table),
             (("DROP", "TABLE"), self._drop_table),
             (("TRUNCATE", "TABLE"), self._truncate),
             (("ALTER", "TABLE"), self._alter_table),
             (("CANCEL", "ALTER", "TABLE", "COLUMN", "FROM"), self._cancel_alter),
-            (("ADMIN", "SET", "FRONTEND", "CONFIG"), self._configure),
         )
 
     def run(self, source: Parser, who: Who) -> bool:
@@ -144,8 +141,6 @@ class Statements:
                 comment = source.string()
                 source.end()
                 services.catalog.replace(table, replace(table, comment=comment))
-            elif source.take("SET"):
-                self._set_properties(source, table)
             else:
                 change = read_column_clauses(source, table)
                 after = table.with_columns(change.columns)
@@ -160,30 +155,11 @@ class Statements:
         after = replace(table.with_columns(renamed(table, old, new)), distribution=names)
         self._services.catalog.replace(table, after)
 
-    def _set_properties(self, source: Parser, table: Table) -> None:
-        properties = source.properties()
-        source.end()
-        for name in properties:
-            if name not in ("enable_persistent_index", "bucket_size", "write_quorum", "replicated_storage"):
-                raise refused(f"Unknown table property: [{name}]")
-        merged = {**table.properties, **properties}
-        self._services.catalog.replace(table, replace(table, properties=merged))
-
     def _cancel_alter(self, source: Parser, who: Who) -> None:
         table = self._table(source, who)
         source.end()
         self._require(who, "ALTER", table.database, table.name)
         self._services.jobs.cancel(table)
-
-    def _configure(self, source: Parser, who: Who) -> None:
-        settings = source.properties()
-        source.end()
-        self._require(who, "ALL", "")
-        limits = self._services.transactions.limits
-        for name, value in settings.items():
-            if name not in limits or not value.isdigit():
-                raise analyzing(f"Config '{name}' does not exist or is not mutable")
-            limits[name] = float(value)
 
     def _table(self, source: Parser, who: Who) -> Table:
         database, name = read_name(source, who)
@@ -207,6 +183,3 @@ def read_name(source: Parser, who: Who) -> tuple[str, str]:
     if len(parts) != 2:
         raise unknown_table(".".join(parts[:-1]), parts[-1])
     return parts[0], parts[1]
-
-
-__all__ = ["Statements", "Who", "read_name", "unknown_database"]

@@ -79,11 +79,6 @@ class Users:
         self._known.pop(user, None)
         self._journal.remove(_KIND, user)
 
-    def set_password(self, user: str, password: str) -> None:
-        """Raises SqlError when there is no such user."""
-        document = self._document(user)
-        self._put(user, {**document, "password": password})
-
     def grant(self, user: str, grant: Grant) -> None:
         """Raises SqlError when there is no such user or privilege."""
         if grant.privilege not in PRIVILEGES:
@@ -92,12 +87,6 @@ class Users:
         item = [grant.privilege, grant.database, grant.table]
         if item not in document["grants"]:
             self._put(user, {**document, "grants": [*document["grants"], item]})
-
-    def revoke(self, user: str, grant: Grant) -> None:
-        """Nothing happens when it was not granted. Raises SqlError when there is no such user."""
-        document = self._document(user)
-        item = [grant.privilege, grant.database, grant.table]
-        self._put(user, {**document, "grants": [it for it in document["grants"] if it != item]})
 
     def _document(self, user: str) -> dict[str, Any]:
         document = self._known.get(user)
