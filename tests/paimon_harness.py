@@ -55,3 +55,9 @@ def span(text: str) -> timedelta:
     sign = -1 if text.startswith("-") else 1
     hours, minutes, seconds = text.removeprefix("-").split(":")
     return sign * timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds))
+
+
+def rest_options(address: str) -> dict[str, str]:
+    """Options of a sink that writes through the server at this address."""
+    given = {"metastore": "rest", "uri": address, "warehouse": "a name", "token.provider": "bear", "token": "secret"}
+    return {f"catalog.properties.{name}": text for name, text in given.items()}

@@ -161,12 +161,6 @@ def _error(message: str, code: int) -> dict[str, Any]:
     return {"message": message, "resourceType": None, "resourceName": None, "code": code}
 
 
-def rest_options(address: str) -> dict[str, str]:
-    """Options of a sink that writes through the server at this address."""
-    given = {"metastore": "rest", "uri": address, "warehouse": "a name", "token.provider": "bear", "token": "secret"}
-    return {f"catalog.properties.{name}": text for name, text in given.items()}
-
-
 @contextmanager
 def rest_catalog(folder: Path) -> Iterator[tuple[RestCatalog, str]]:
     """The catalog, and the address of its server on this machine."""

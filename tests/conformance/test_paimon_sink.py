@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pypaimon")
 pytest.importorskip("pypaimon_rust")
 
-from paimon_harness import PaimonHarness
-from paimon_rest import rest_catalog, rest_options
+from paimon_harness import PaimonHarness, rest_options
+from paimon_rest import rest_catalog
 from tiers import in_turn
 
 from cdc.testing import SinkConformance

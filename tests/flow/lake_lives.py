@@ -20,8 +20,8 @@ import iceberg_rest
 import paimon_judge
 from iceberg_harness import IcebergHarness
 from lake_calls import called
-from paimon_harness import PaimonHarness
-from paimon_rest import rest_catalog, rest_options
+from paimon_harness import PaimonHarness, rest_options
+from paimon_rest import rest_catalog
 from test_random_lives import Life, Point
 
 from cdc.flow import derive

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_control import HOSTILE, FakeControl, shop, status, told, view
+from tiers import crossed
 
 from cdc.status.model import SinkLag
 from cdc.web.server import WebServer
@@ -208,8 +209,7 @@ def test_plots_show_values_under_the_pointer_and_by_arrow_keys_over_a_range(
     playwright.expect(rates.locator(".tip")).to_contain_text("read 10 rows/s, written 20 rows/s")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 960, 1440])
+@crossed("width, scheme", [390, 960, 1440], ["light", "dark"])
 def test_nothing_is_cut_off_or_wraps_at_any_width(
     page: playwright.Page, address: str, width: int, scheme: str, control: FakeControl
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pypaimon")
 pytest.importorskip("pypaimon_rust")
 
-from paimon_harness import PaimonHarness
+from paimon_harness import PaimonHarness, rest_options
 from paimon_judge import Judge
 
 from cdc.schema import (
@@ -47,8 +47,6 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["warehouse", "uri", "token.provider"])
 def test_what_a_rest_catalog_needs_is_asked_for(missing: str) -> None:
-    from paimon_rest import rest_options
-
     given = {name: text for name, text in rest_options("http://host").items() if not name.endswith(missing)}
     found = PaimonSinkOptions.model_validate({"type": "paimon", **given})
     assert [remark.key for remark in found.problems()] == [f"catalog.properties.{missing}"]
@@ -62,7 +60,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PaimonHarne
             tmp_path, {"catalog.properties.metastore": "jdbc", "catalog.properties.uri": address}
         )  # fmt: skip
         return
-    from paimon_rest import rest_catalog, rest_options  # it loads half of pypaimon
+    from paimon_rest import rest_catalog  # it loads half of pypaimon
 
     with rest_catalog(tmp_path / "lake") as (catalog, address):
         catalog.loses_answers = request.param == "rest-loses-answers"
