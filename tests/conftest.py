@@ -17,6 +17,7 @@ import servers
 import tiers
 from doris_servers import DorisServer, own_doris, shared_doris
 from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
+from open_files import OpenFiles
 from servers import FLAVORS, SINK_SERVER, ServerFactory, own_oceanbase, own_search, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
@@ -119,28 +120,11 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def files_stay_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """For tests that are about something else than opening DuckDB files: each is opened once, writable, until the end
-    of the test or a call. To open one takes 20 ms of processor time, and its first look at the columns as much again.
-    """
-    kept: dict[str, duckdb.DuckDBPyConnection] = {}
-    really = duckdb.connect
-
-    def connect(path: str, *, read_only: bool = False, config: dict[str, Any] | None = None) -> Any:
-        if path.startswith(":memory:") or path.endswith(".new"):  # a file before it gets its name
-            return really(path, config=config or {})
-        if path not in kept:
-            if read_only and not Path(path).exists():
-                return really(path, read_only=True)  # as it would be refused
-            kept[path] = really(path, config=config or {})
-        return kept[path].cursor()
-
-    def close() -> None:
-        while kept:
-            kept.popitem()[1].close()
-
-    monkeypatch.setattr(duckdb, "connect", connect)
-    yield close
-    close()
+    """For tests that are about something else than opening DuckDB files; a call closes those that are open."""
+    files = OpenFiles()
+    monkeypatch.setattr(duckdb, "connect", files.connect)
+    yield files.close
+    files.close()
 
 
 @pytest.fixture(scope="session")

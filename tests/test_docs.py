@@ -143,6 +143,7 @@ def anchors(page: str) -> set[str]:
 
 def test_every_relative_link_leads_somewhere() -> None:
     links = [(page, target) for page in PAGES for target in re.findall(r"\]\(([^)\s]+)\)", prose(page))]
+    assert links
     for source, target in links:
         if re.match(r"[a-z]+:|\w+$", target):  # an address, or an argument: `bucket[16](id)`
             continue

@@ -213,6 +213,7 @@ def test_staged_files_go_with_the_commit_and_with_what_a_crash_left(tmp_path: Pa
     assert [path.name for path in (tmp_path / "state/staging").iterdir()] == ["2"]
 
 
+@pytest.mark.usefixtures("files_stay_open")
 @pytest.mark.parametrize("shared", [0, 10_000], ids=["streamed", "at once"])
 @pytest.mark.parametrize("damage", ["truncated", "missing", "garbled"])
 def test_staged_rows_that_are_not_whole_are_never_loaded(
