@@ -241,6 +241,15 @@ class WorkerLost(EngineError):
     retryable = True
 
 
+def out_of_memory(text: str, where: str = "") -> EngineError:
+    """Return the error for a MemoryError of any process, or Java's OutOfMemoryError."""
+    hint = (
+        "give it more memory (`ulimit -v`, the container's limit; Java: spark.driver.memory), or lower max-batch-bytes "
+        "of the source; the next run continues after the last committed batch"
+    )
+    return EngineError(f"out of memory: {text or 'MemoryError'}"[:500], where=where, hint=hint)
+
+
 class StateError(EngineError):
     """The state directory is locked, unreadable, full, or belongs to another pipeline."""
 

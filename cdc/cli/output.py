@@ -32,8 +32,10 @@ def errors_as(log_format: str) -> Iterator[None]:
 
 def complain(error: Exception, log_format: str = "text") -> int:
     """Print an error for people, or as JSON lines, and return its exit code."""
-    from cdc.errors import CdcError, SpecError
+    from cdc.errors import CdcError, SpecError, out_of_memory
 
+    if isinstance(error, MemoryError):
+        error = out_of_memory(str(error))
     if isinstance(error, SpecError):
         for problem in error.problems:
             say("error", str(problem), log_format)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
-from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost
+from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost, out_of_memory
 from cdc.flow.lost import LostLoads
 from cdc.flow.task import PrepareTask
 from cdc.process.faults import crash_point
@@ -31,6 +31,8 @@ def as_cdc_error(error: Exception) -> CdcError:
     """Return a CdcError as it is; wrap any other exception in an EngineError."""
     if isinstance(error, CdcError):
         return error
+    if isinstance(error, MemoryError):
+        return out_of_memory(str(error))
     return EngineError(
         f"{type(error).__name__}: {error}"[:500],
         hint="CDC_DEBUG=1 shows the stack trace; the next run continues after the last committed batch",

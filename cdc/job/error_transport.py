@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from cdc.errors import CdcError, EngineError, WorkerLost, from_json
+from cdc.errors import CdcError, EngineError, WorkerLost, from_json, out_of_memory
 
 _MARK = "cdc-error:"
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*?\}):end-cdc-error")
@@ -29,6 +29,9 @@ _NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"(?:[^\n]*error=\d+, ([^\n
 
 _NO_SPACE = re.compile(r"java\.[\w.]+Exception: ([^\n]*(?:No space left on device|Disk quota exceeded)\)?)")
 """Java's exception for a full disk, with the path where Java knows it."""
+
+_NO_MEMORY = re.compile(r"(?:\w*MemoryError|java\.lang\.OutOfMemoryError|std::bad_alloc)\b[^\n]*")
+"""Python's exceptions for memory that the system refuses, NumPy's and Arrow's included; Java's and C++'s."""
 
 _MACHINE = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((\S+) executor (?!driver)")
 """The machine of the failed task, in Spark's message about the stage."""
@@ -103,6 +106,9 @@ def recover(error: BaseException) -> CdcError:
         hint = "install cdc on every machine, under the same path as here (docs/cluster.md)"
         why = f" ({program[2].strip()})" if program[2] else ""
         return EngineError(f"there is no Python {program[1]} for its workers{why}", where=where, hint=hint)
+    memory = _NO_MEMORY.search(text)
+    if memory is not None:
+        return out_of_memory(memory[0], where)
     full = _NO_SPACE.search(text)
     if full is not None:
         hint = "free some space for the state directory and for temporary files, and start again; nothing was lost"

@@ -49,6 +49,18 @@ def test_our_own_errors_pass_as_they_are() -> None:
     assert recover(ERROR) is ERROR
 
 
+@together(
+    "text",
+    ["MemoryError", "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8 GiB for an array",
+     "pyarrow.lib.ArrowMemoryError: malloc of size 64 failed", "java.lang.OutOfMemoryError: Java heap space"],
+)  # fmt: skip
+def test_memory_that_is_refused_is_told_with_the_way_out(text: str) -> None:
+    found = recover(RuntimeError(SPARK_TEXT.replace("cdc.job.error_transport.CrossingError: {}", text)))
+    assert type(found) is EngineError
+    assert found.message.startswith("out of memory: ")
+    assert "max-batch-bytes" in found.hint
+
+
 def test_of_a_foreign_error_the_telling_line_is_shown() -> None:
     found = recover(
         RuntimeError(SPARK_TEXT.replace("cdc.job.error_transport.CrossingError: {}", "ValueError: year -1 is wrong"))
@@ -82,6 +94,8 @@ def test_an_error_of_a_cluster_names_the_machine_and_what_is_missing_there() -> 
     )
     found = recover(RuntimeError(CALLED.format("java.lang.OutOfMemoryError: Java heap space")))
     assert found.where == "machine 10.0.0.7"
+    assert found.message == "out of memory: java.lang.OutOfMemoryError: Java heap space"
+    found = recover(RuntimeError(CALLED.format("java.lang.StackOverflowError")))
     assert found.message.startswith("Spark stopped: org.apache.spark.SparkException: Job aborted due to stage failure")
     assert recover(RuntimeError(SPARK_TEXT)).where == "", "of this machine nobody has to be told"
 
