@@ -45,11 +45,6 @@ def filtered_kinds(kinds: Kinds, sequence: npt.NDArray[np.int64], passed: npt.ND
     return result
 
 
-def soft_deleted(kinds: Kinds) -> Kinds:
-    """Turn deletes into inserts of the deleted row."""
-    return np.where(kinds == RowKind.DELETE, np.uint8(RowKind.INSERT), kinds).astype(np.uint8)
-
-
 def passed_kinds(
     block: ChangeBlock, rows: npt.NDArray[np.int64] | None, dropped: npt.NDArray[np.int64], *, soft_delete: bool
 ) -> pa.Array:
@@ -63,7 +58,9 @@ def passed_kinds(
         passed = np.zeros(len(block), dtype=np.bool_)
         passed[rows] = True
         kinds = filtered_kinds(kinds, block.sequence.to_numpy(), passed)[rows]
-    return pa.array(soft_deleted(kinds) if soft_delete else kinds, pa.uint8())
+    if soft_delete:  # deletes become inserts of the deleted row
+        kinds = np.where(kinds == RowKind.DELETE, np.uint8(RowKind.INSERT), kinds).astype(np.uint8)
+    return pa.array(kinds, pa.uint8())
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ _thread = _Thread()
 
 def cached_rules(rules: Rules) -> CachedRules:
     """Return this thread's engine and compiled rules for rules equal to these."""
-    found = next((each for each in _thread.sets if _same_rules(each.rules, rules)), None)
+    wanted = rules.sources, rules.settings
+    found = next((each for each in _thread.sets if (each.rules.sources, each.rules.settings) == wanted), None)
     if found is None:
         found = CachedRules(rules)
     else:
@@ -82,10 +83,6 @@ def forget() -> None:
     while _thread.sets:
         _thread.sets.pop().close()
     forget_functions()
-
-
-def _same_rules(left: Rules, right: Rules) -> bool:
-    return left is right or (left.sources == right.sources and left.settings == right.settings)
 
 
 def _engine(rules: Rules) -> Engine:

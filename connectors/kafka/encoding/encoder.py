@@ -97,7 +97,10 @@ class Encoder:
         first, last = max(0, int(used.min()) - 1), min(rows.num_rows, int(used.max()) + 2)
         picks = np.where(picks >= 0, picks - first, -1)
         slice_ = rows.slice(first, last - first)
-        metadata = {name: _sliced(origin.column(name), part.start, len(picks)) for name in self._metadata}
+        metadata = {
+            name: column if isinstance(column, bytes) else column.slice(part.start, len(picks))
+            for name, column in ((name, origin.column(name)) for name in self._metadata)
+        }
         deleted = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
         records, sizes = self._records.write(slice_, metadata, picks, origin.events.of[part], deleted)
         headers: dict[int, Headers] = {}
@@ -113,10 +116,6 @@ class Encoder:
 def size_of(headers: Headers) -> int:
     """The bytes of headers, including their names."""
     return sum(len(name.encode()) + len(value) for name, value in headers)
-
-
-def _sliced(column: pa.Array | bytes, start: int, count: int) -> pa.Array | bytes:
-    return column if isinstance(column, bytes) else column.slice(start, count)
 
 
 def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.RecordBatch) -> dict[int, Headers]:

@@ -229,7 +229,7 @@ def _padded(field: Field, values: pa.Array) -> pa.Array:
 
 def _decimal_bytes(field: Field, cells: Cells) -> pa.Array:
     if field.type.kind is not Kind.DECIMAL:
-        return _from_decimal(convert.decimal_bytes(cells, 20, 0), arrow_type(field.type))
+        return convert.cast(convert.decimal_bytes(cells, 20, 0).cast(pa.string()), arrow_type(field.type))
     return convert.decimal_bytes(cells, field.type.length or 10, field.type.scale or 0)
 
 
@@ -247,10 +247,6 @@ def _digits(item: str) -> str:
 
 _MOST_SCALE = 20_000
 _EXACT = Context(prec=_MOST_SCALE * 3)
-
-
-def _from_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    return convert.cast(values.cast(pa.string()), target)
 
 
 def _hex(field: Field, cells: Cells) -> pa.Array:

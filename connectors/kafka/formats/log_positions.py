@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.scan import Scan, Tree
@@ -75,7 +74,7 @@ def log_positions_of(scan: Scan) -> LogPositions:
     found_positions = (found << _BITS) + convert.integers(positions.take(rows)).to_numpy()
     at[rows] = np.where(found == NOWHERE, NOWHERE, found_positions)
     server_ids = convert.integers(servers.take(rows[servers.kinds[rows] == INTEGER]))
-    return LogPositions(at, frozenset(logs), frozenset(_distinct(server_ids)) - {0})
+    return LogPositions(at, frozenset(logs), frozenset(server_ids.unique().to_pylist()) - {None, 0})
 
 
 def log_position_of(scan: Scan, row: int) -> SourceLogPosition | None:
@@ -97,7 +96,3 @@ def _row(scan: Scan, row: int) -> Scan:
         scan.tree, scan.texts, scan.starts[:, one], scan.stops[:, one], scan.kinds[:, one], scan.unknown[one],
         scan.faults[one],
     )  # fmt: skip
-
-
-def _distinct(values: pa.Array) -> list[int]:
-    return [value for value in values.unique().to_pylist() if value is not None]

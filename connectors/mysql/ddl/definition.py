@@ -283,11 +283,9 @@ class _Alteration:
         becomes.
         """
         without_dates = old.type in _DATES and new.type not in _DATES
-        unseen = bool(rewritten_text(old, new)) or self._was_boolean(old) or without_dates
+        was_boolean = self.tinyint1_as_boolean and old.type == "tinyint" and old.length == 1
+        unseen = bool(rewritten_text(old, new)) or was_boolean or without_dates
         self._note_changed(old, new, old.name, unseen=unseen)
-
-    def _was_boolean(self, column: MySqlColumn) -> bool:
-        return self.tinyint1_as_boolean and column.type == "tinyint" and column.length == 1
 
     def _note_changed(self, old: MySqlColumn, new: MySqlColumn, name: str, *, unseen: bool = False) -> None:
         strict, boolean = self.dialect.strict, self.tinyint1_as_boolean

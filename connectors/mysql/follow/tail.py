@@ -164,8 +164,10 @@ class Tail:
         Log without captured tables does not count, as nothing of it must be delivered. None while only such log was
         read and the end of the log is unknown.
         """
+        if self._follower is None and self._note:
+            return Lag(0, self._note)
         if self._follower is None:
-            return self._lag_of_sibling() if self._siblings is not None and not self._note else self._noted_lag()
+            return None if self._siblings is None else self._lag_of_sibling()
         follower, at = self._follower, self._reached
         looked, end = follower.progress, None if follower.at_end or at is None else self._log_end.latest
         known = looked.upto if follower.at_end else None if end is None else end.at
@@ -185,9 +187,6 @@ class Tail:
             there = end.transactions_behind(at.gtids)
             transactions = there if transactions is None or there is None else max(transactions, there)
         return Lag(size, follower.note, transactions=transactions)
-
-    def _noted_lag(self) -> Lag | None:
-        return Lag(0, self._note) if self._note else None
 
     def _lag_of_sibling(self) -> Lag | None:
         """Return the lag of a run without a reader of its own, by the last known end of the server's log."""

@@ -187,7 +187,7 @@ def _table(
 
 
 def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
-    name, extra = str(row[2]), _extra(row)
+    name, extra = str(row[2]), str(row[8] or "")
     try:
         parsed = parse_column_type(str(row[3]))
     except ValueError as error:
@@ -206,10 +206,6 @@ def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
         generated=bool(_GENERATED.search(extra)),
         auto_increment="auto_increment" in extra.lower(),
     )
-
-
-def _extra(row: Row) -> str:
-    return str(row[8] or "")
 
 
 def _default(value: object, kind: str, length: int | None, extra: str, *, mariadb: bool) -> str | None:

@@ -81,7 +81,7 @@ def literals(rows: pa.RecordBatch, columns: Sequence[WrittenColumn]) -> list[str
             before = "x'"
         elif column.is_compared and column.type.name == "decimal":  # MariaDB compares DECIMAL and text as DOUBLE
             before, behind = "CAST('", f"' AS {column.type.text.removesuffix(' unsigned')})"
-        elif _is_number(values.type) and not column.is_year:
+        elif (pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)) and not column.is_year:
             before = behind = ""
         else:
             text = escaped(text, _LITERAL_ESCAPES)
@@ -107,10 +107,6 @@ def in_literals(columns: Sequence[WrittenColumn], lines: Sequence[str], flavor: 
     labels = ("enum", "set") if flavor == "oceanbase" else ()
     names = (f"CONCAT({quoted(one.name)})" if one.type.name in labels else quoted(one.name) for one in columns)
     return f"({', '.join(names)}) IN ({', '.join(lines)})"
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def _is_hex(kind: pa.DataType) -> bool:

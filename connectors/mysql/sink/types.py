@@ -20,7 +20,7 @@ from typing import Literal
 
 from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import BLOBS, RANGES, TEXTS
-from connectors.mysql.server.column_type import ColumnType, parse_column_type
+from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.table import MySqlColumn, data_type, spelled
 
 Flavor = Literal["mysql", "mariadb", "oceanbase"]
@@ -187,16 +187,12 @@ def column_type(column: Column, *, key_parts: int, flavor: Flavor) -> ServerType
             fits = fits and len({*parsed.labels}) == len(parsed.labels)  # servers show each emoji in a label as `?`
         except ValueError:
             return server_type(column.type, key_parts=key_parts, flavor=flavor)
-        if fits and (found.can_be_key or not key_parts) and not _is_too_long(parsed):
+        too_long = parsed.type == "varchar" and (parsed.length or 0) > _LONGEST_VARCHAR  # in utf8mb4
+        if fits and (found.can_be_key or not key_parts) and not too_long:
             if parsed.type in _MARIADB_ONLY and flavor != "mariadb":
                 return ServerType(_MARIADB_ONLY[parsed.type])
             return found if column.charset in _AS_LONG_IN_UTF8MB4 else ServerType(_LONGER.get(found.text, found.text))
     return server_type(column.type, key_parts=key_parts, flavor=flavor)
-
-
-def _is_too_long(parsed: ColumnType) -> bool:
-    """Return whether a VARCHAR is too long in utf8mb4; the source may use another character set."""
-    return parsed.type == "varchar" and (parsed.length or 0) > _LONGEST_VARCHAR
 
 
 def respelled(actual: ServerType, wanted: ServerType) -> ServerType | None:

@@ -8,7 +8,7 @@ own. If a part of the log is lost, that event comes first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from cdc import events as on
@@ -51,9 +51,10 @@ def batch_events(
                 pass
     events, created = _by_snapshot(logged, begun)
     again = {table: begin for table, begin in begun.items() if table not in created}
-    first = _gaps(again.values()) if lost else void
+    if lost:
+        void = [on.RowsUncertain(begin.table, on.Uncertain(begin.reason), gap=True) for begin in again.values()]
     snapshots = (on.SnapshotBegun(table, keys_certain=begin.keys_certain) for table, begin in again.items())
-    return [*done, *first, *events, *left, *snapshots]
+    return [*done, *void, *events, *left, *snapshots]
 
 
 def _by_snapshot(
@@ -77,7 +78,3 @@ def _by_snapshot(
         assert isinstance(event, on.TableCreated), "it was noted where it was created"
         events[created[table]] = replace(event, by_snapshot=True)
     return events, filled
-
-
-def _gaps(begun: Iterable[Begin]) -> list[on.SourceEvent]:
-    return [on.RowsUncertain(begin.table, on.Uncertain(begin.reason), gap=True) for begin in begun]
