@@ -173,7 +173,8 @@ class Planner(Generic[T]):
         if not same_names(actual.key, new.key):
             existing = f"the {self._rules.key_word} ({', '.join(actual.key)})"
             reason = f"exists with {existing}, the source has ({', '.join(change.schema.primary_key)})"
-            raise ChangeRefused(reason, where=where, hint=f"drop it in {name}, or route to another table")
+            hint = f"{self._rules.key_hint}drop it in {name}, or route to another table"
+            raise ChangeRefused(reason, where=where, hint=hint)
         for column in change.schema.columns:
             yield from self._columns.add(self._table(change.table), column)
 

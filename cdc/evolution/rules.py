@@ -34,6 +34,7 @@ class TableRules(ABC, Generic[T]):
     Attributes:
         name: name of the system, for messages.
         key_word: the system's term for the key that identifies rows.
+        key_hint: how an existing table gets another key, ending in a comma; empty when it cannot.
         hidden_table_hint: what to do about a table that is hidden from the user; empty when that cannot happen.
         ignore_case: names of tables and databases are case-insensitive. Those of columns always are.
         transactional: the operations of a change run in one transaction.
@@ -49,6 +50,7 @@ class TableRules(ABC, Generic[T]):
 
     name: ClassVar[str]
     key_word: ClassVar[str] = "primary key"
+    key_hint: ClassVar[str] = ""
     hidden_table_hint: ClassVar[str] = ""
     ignore_case: ClassVar[bool] = False
     transactional: ClassVar[bool] = False

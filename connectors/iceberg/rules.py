@@ -28,6 +28,7 @@ class IcebergRules(LakeRules):
 
     name: ClassVar[str] = "Iceberg"
     key_word: ClassVar[str] = "identifier fields"
+    key_hint: ClassVar[str] = "set them there (in Spark ALTER TABLE ... SET IDENTIFIER FIELDS), "
     moves_tables: ClassVar[bool] = False
     rebuilds: ClassVar[bool] = False
     checks_rows: ClassVar[bool] = False

@@ -75,7 +75,8 @@ class LakeTable:
         """Raise SinkError for a table that this sink cannot write correctly."""
         version = self.metadata.format_version
         if version != 2:
-            hint = "let it be recreated: this sink writes format version 2"
+            first = "set its property format-version to 2" if version == 1 else "let it be recreated"
+            hint = f"{first}: this sink writes format version 2"
             raise SinkError(f"the table has format version {version}", where=str(self.id), hint=hint)
         if self.metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
             raise SinkError("write.format.default: only parquet is written", where=str(self.id))

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
 
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from connectors.shared.lake.columns import LakeColumn, as_stored, check_columns
 
 pytest.importorskip("pypaimon")
 pytest.importorskip("pypaimon_rust")
@@ -70,3 +72,13 @@ def _refused(harness: Any, error: Exception, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SinkError) as raised:
         harness.sink().apply(0, [CreateTable(T, SCHEMA)])
     return raised.value
+
+
+def test_a_column_that_the_table_alone_has_and_requires() -> None:
+    """As in a table that Spark or Flink created; a NULL for it was reported as one of the key."""
+    columns = [LakeColumn("id", "int", False, pa.int32()), LakeColumn("loaded", "int", False, pa.int32())]
+    with pytest.raises(SinkError, match="column loaded is NOT NULL in the table, and the source has no such column"):
+        check_columns(T, SCHEMA, columns)
+    with pytest.raises(SinkError, match="a value of loaded is NULL") as raised:
+        as_stored(T, pa.record_batch({"id": pa.array([1], pa.int32())}), columns)
+    assert "outside the key nullable" in str(raised.value.hint)

@@ -36,12 +36,17 @@ class LakeColumn:
 
 
 def check_columns(table: TableId, schema: TableSchema, columns: Sequence[LakeColumn]) -> None:
-    """Raise SinkError when the table lacks a column of the rows, or has one of an unsupported type."""
+    """Raise SinkError when the table lacks a column of the rows, requires another one, or has an unsupported type."""
     there = {column.name.casefold() for column in columns}
     missing = [name for name in schema.names if name.casefold() not in there]
     if missing:
         hint = "add it there, or let schema.change.behavior: evolve add it"
         raise SinkError(f"the table has no column {', '.join(missing)}", where=str(table), hint=hint)
+    given = {name.casefold() for name in schema.names}
+    required = [column.name for column in columns if not column.nullable and column.name.casefold() not in given]
+    if required:
+        reason = f"column {', '.join(required)} is NOT NULL in the table, and the source has no such column"
+        raise SinkError(reason, where=str(table), hint="let it be NULL there, or drop it there")
     for column in columns:
         if column.arrow is None:
             hint = "drop the column, or route the rows to another table"
@@ -66,10 +71,11 @@ def as_stored(table: TableId, rows: pa.RecordBatch, columns: Sequence[LakeColumn
             hint = "`cdc resync` recreates the table with the source's types"
             raise SinkError(reason, where=str(table), hint=hint) from error
         if not column.nullable and arrays[-1].null_count:
-            reason = f"a value of the key column {column.name} is NULL (zero dates become NULL), and a key cannot be"
+            reason = f"a value of {column.name} is NULL (zero dates become NULL), which a key, or the table, excludes"
             hint = (
                 "correct it at the source, exclude the table (tables.exclude) for the run that comes past it, then "
-                "take it in again; a partition column is best NOT NULL there"
+                "take it in again; a partition column is best NOT NULL there, and a column outside the key nullable in "
+                "the table"
             )
             raise SinkError(reason, where=str(table), hint=hint)
         fields.append(pa.field(column.name, wanted, column.nullable))
