@@ -29,7 +29,7 @@ class Times:
             return None
         if last_begun_s is None or self._skips:
             return self.schedule.next_s(now_s)
-        due_s = self.schedule.next_s(last_begun_s)
+        due_s = self.schedule.next_s(_begun_s(last_begun_s, now_s))
         return due_s if due_s is None else max(due_s, now_s)
 
     def next_s(self, begun_s: float, now_s: float) -> tuple[float | None, float | None]:
@@ -37,12 +37,27 @@ class Times:
         meanwhile and is skipped, None for none."""
         if self.schedule is None:
             return None, None
-        due_s = self.schedule.next_s(begun_s)
+        due_s = self.schedule.next_s(_begun_s(begun_s, now_s))
         if due_s is None or due_s > now_s:
             return due_s, None
         if self._skips:
             return self.schedule.next_s(now_s), due_s
         return now_s, None
+
+    def earlier_s(self, planned_s: float, last_begun_s: float | None, now_s: float) -> float:
+        """Return when a run that was planned for a time begins now that the clock may have been set back since."""
+        after_s = max(now_s, _begun_s(now_s if last_begun_s is None else last_begun_s, now_s))
+        due_s = None if self.schedule is None else self.schedule.next_s(after_s)
+        return planned_s if due_s is None else min(planned_s, due_s)
+
+
+_CORRECTION_S = 60.0
+"""The most by which a clock is corrected now and then: no scheduled time comes twice for that."""
+
+
+def _begun_s(begun_s: float, now_s: float) -> float:
+    """Return when a run began, or now if the clock was set back since."""
+    return now_s if begun_s > now_s + _CORRECTION_S else begun_s
 
 
 @dataclass(frozen=True, slots=True)

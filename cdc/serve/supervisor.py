@@ -237,6 +237,7 @@ class Supervisor:
                 if self._closed:
                     return None
                 if not self._jobs:
+                    self._replan()
                     left_s = None if self._due is None else self._due.left_s()
                     if self._due is None or (left_s is not None and left_s > 0):
                         self._changed.wait(None if left_s is None else min(left_s, _CLOCK_S))
@@ -248,6 +249,12 @@ class Supervisor:
                 future.set_result(work())
             except Exception as error:  # noqa: BLE001 - raised to the caller
                 future.set_exception(error)
+
+    def _replan(self) -> None:
+        """Let a scheduled run begin earlier if the clock was set back since it was planned."""
+        if self._due is not None and self._due.why == "schedule":
+            at_s = self._policy.times.earlier_s(self._due.at_s, self._history.last_begun_s(), time.time())
+            self._due = replace(self._due, at_s=at_s)
 
     def _run_once(self, why: str) -> None:
         session = self._host.session()

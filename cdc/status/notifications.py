@@ -92,7 +92,7 @@ class Watched:
 
     def _claim_send(self, event: str, at_s: float, repeat_s: float) -> bool:
         last_s = self._sent_s.get(event)
-        if last_s is not None and not (repeat_s and at_s - last_s >= repeat_s):
+        if last_s is not None and not (repeat_s and not 0 <= at_s - last_s < repeat_s):  # a clock may be set back
             return False
         self._sent_s[event] = at_s
         return True

@@ -113,6 +113,15 @@ def test_the_first_run_of_all_waits_for_its_time_and_a_missed_one_begins_at_once
     assert Times(LifeOptions()).first_s(10.5 * HOUR, None) is None
 
 
+def test_a_clock_that_is_set_back_does_not_delay_the_next_run() -> None:
+    assert planned("once").first_s(10.5 * HOUR, 99 * HOUR) == 11 * HOUR
+    assert planned("once").next_s(99 * HOUR, 10.1 * HOUR) == (11 * HOUR, None)
+    assert planned("once").earlier_s(99 * HOUR, 10 * HOUR, 10.1 * HOUR) == 11 * HOUR
+    assert planned("once").earlier_s(12 * HOUR, 11 * HOUR, 11 * HOUR - 2) == 12 * HOUR, (
+        "by a correction, none runs twice"
+    )
+
+
 def test_times_that_pass_during_a_run_become_one_run_or_none() -> None:
     assert planned("once").next_s(10 * HOUR, 10.1 * HOUR) == (11 * HOUR, None)
     assert planned("once").next_s(10 * HOUR, 13.5 * HOUR) == (13.5 * HOUR, None)

@@ -41,6 +41,8 @@ def test_a_failure_is_told_once_again_after_the_interval_and_its_end_once() -> N
     looks = [(0.0, GOOD), (5.0, BAD), (10.0, BAD), (604.0, BAD), (605.0, BAD), (700.0, GOOD), (705.0, GOOD)]
     assert told(watched(), *looks) == [(5.0, "failing"), (605.0, "failing"), (700.0, "recovered")]
     assert told(watched(repeat_s=0), *looks) == [(5.0, "failing"), (700.0, "recovered")]
+    set_back = [(9e9, BAD), (5.0, BAD), (10.0, BAD)]
+    assert told(watched(), *set_back) == [(9e9, "failing"), (5.0, "failing")]
 
 
 def test_a_failure_says_what_where_and_the_next_step() -> None:

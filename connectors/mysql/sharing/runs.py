@@ -55,7 +55,8 @@ class Runs:
 
     def live_runs(self) -> list[SharingRun]:
         """Return the other runs that have reported within `FRESH_S`."""
-        return [run for run, age_s in self._read() if age_s <= FRESH_S]
+        # One from the future reported before the clock was set back: it may be gone.
+        return [run for run, age_s in self._read() if abs(age_s) <= FRESH_S]
 
     def has_slower_run(self, sequence: int, most: int) -> bool:
         """Return whether another run, however slow, may be at most `most` bytes behind `sequence`.
@@ -63,7 +64,7 @@ class Runs:
         Positions of different log files have no known distance.
         """
         least = sequence - most
-        return any(least <= run.at <= sequence for run, age_s in self._read() if age_s <= 10 * FRESH_S)
+        return any(least <= run.at <= sequence for run, age_s in self._read() if abs(age_s) <= 10 * FRESH_S)
 
     def _read(self) -> list[tuple[SharingRun, float]]:
         found = []

@@ -68,6 +68,11 @@ def test_a_run_at_the_same_place_waits_for_the_one_that_follows(pair: Pair) -> N
     assert pair.leader.next(at(200), None, 0.5, FOLLOWING) is Next.FOLLOW
 
 
+def test_one_that_reported_before_the_clock_was_set_back_is_not_waited_for(pair: Pair) -> None:
+    pair.now_s -= 7200
+    assert pair.other.next(at(100), None, 0.5, IDLE) is Next.FOLLOW
+
+
 def test_it_has_nothing_where_that_one_has_nothing(pair: Pair) -> None:
     pair.leader.next(at(100), None, 0.5, ReaderState(follows=True, clear=True))
     assert pair.other.next(at(100), None, 0.5, IDLE) is Next.NOTHING
