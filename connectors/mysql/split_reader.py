@@ -10,6 +10,7 @@ from cdc.block import ChangeBlock
 from cdc.source import Count, Report, Split
 from connectors.mysql.log_reader import LogReader
 from connectors.mysql.parts import Parts
+from connectors.mysql.server.lazy_session import LazySession
 from connectors.mysql.snapshot.plan.payloads import load_payload
 from connectors.mysql.snapshot.plan.splits import ChunkRead, FilteredRange
 
@@ -29,11 +30,10 @@ class SplitReader:
 
             return read_chunks(split, self.parts.options, store, self.parts.streams, self.parts.captures, count, report)
         if isinstance(payload, FilteredRange):
-            from connectors.mysql.snapshot.filter.server_query import ServerQuery
             from connectors.mysql.snapshot.filter.tail_filter import TailFilter, report_uncertain
 
             tables = self.parts.schemas.history.tables(payload.part.schemas)
-            kept = TailFilter.of(payload, store, tables, ServerQuery(self.parts.streams.session))
+            kept = TailFilter.of(payload, store, tables, LazySession(self.parts.streams.session).only_row)
             moved = partial(report_uncertain, payload, kept, report)
             return kept.blocks(log.read(payload.part, split.index, count, report, moved))
         return log.read(payload, split.index, count, report, lambda: None)

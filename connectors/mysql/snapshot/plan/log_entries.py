@@ -12,10 +12,10 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import estimated_size
+from connectors.mysql.server.lazy_session import LazySession
 from connectors.mysql.snapshot.chunk import LEFT, Begin, Entry, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
-from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.requests import Requests, SnapshotRequest, begin_for
 from connectors.mysql.snapshot.plan.table_snapshots import continued
 
@@ -24,7 +24,7 @@ class LogEntries:
     """Creates the entries that come before a batch's chunks.
 
     Args:
-        kept: the plan, the watermarks and the requests of the pipeline.
+        files: the plan, the watermarks and the requests of the pipeline.
         history: schema history; read only.
         captures: the captured tables.
         notices: receives lines for the user.
@@ -33,14 +33,14 @@ class LogEntries:
     def __init__(
         self,
         options: MySqlSourceOptions,
-        kept: tuple[ChunkPlan, Watermarks, Requests],
+        files: tuple[ChunkPlan, Watermarks, Requests],
         history: SchemaHistory,
         captures: Callable[[TableId], bool],
-        session: InfoSession,
+        session: LazySession,
         notices: list[str],
     ) -> None:
         self._options, self._history, self._captures = options, history, captures
-        self._plan, self._marks, self._requests = kept
+        self._plan, self._marks, self._requests = files
         self._session, self._notices = session, notices
 
     def of(

@@ -14,10 +14,10 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
+from connectors.mysql.server.lazy_session import LazySession
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.finder import Finder, TableToSplit
-from connectors.mysql.snapshot.plan.info_session import InfoSession
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot
 
@@ -58,7 +58,7 @@ class NextChunks:
         marks: Watermarks,
     ) -> None:
         self._options, self._streams, self._history = options, streams, history
-        self._plan, self._marks, self.session = plan, marks, InfoSession(streams)
+        self._plan, self._marks, self.session = plan, marks, LazySession(streams.session)
         self.blocked: dict[TableId, int] = {}
         self._finder: Finder | None = None
         self._away_since = 0.0

@@ -10,8 +10,8 @@ from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Captures, Schemas
+from connectors.mysql.server.lazy_session import LazySession
 from connectors.mysql.snapshot.filter.membership import InChunk
-from connectors.mysql.snapshot.filter.server_query import ServerQuery
 from connectors.mysql.snapshot.plan.chunk_plan import shared_plan
 from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.snapshot.read.read_chunk import ChunkReader
@@ -37,7 +37,7 @@ def read_chunks(
     """
     wanted: ChunkRead = split.payload
     tables = Schemas(store, options).history.tables(wanted.schemas)
-    asking, reader = ServerQuery(streams.session), 1 + split.index
+    session, reader = LazySession(streams.session), 1 + split.index
     pool, throttle, rising = SessionPool(), Throttle(wanted.rows_per_second), Rising()
     chunks = ChunkReader(Access.of(streams, reader, wanted.server), count, pool, throttle, streams.retry)
     try:
@@ -48,9 +48,9 @@ def read_chunks(
                 report({"chunk": chunk.not_read(wanted.least).to_json()})
                 continue
             settings = ReadSettings.of(options, chunk.table, wanted)
-            inside = InChunk(chunk, table, asking)
+            inside = InChunk(chunk, table, session.only_row)
             found = yield from rising.blocks(chunks.read(chunk, table, inside, settings), wanted.least, number)
             report({"chunk": found.to_json()})
     finally:
-        asking.close()
+        session.close()
         pool.close()
