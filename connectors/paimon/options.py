@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, ValidationInfo
@@ -189,3 +190,10 @@ def _bucket_problems(bucket: str, prefix: str) -> Iterator[Remark]:
         yield Remark(key, "postponed buckets: rows would not be visible until another system has compacted", hint)
     elif not bucket.isdigit() or not 1 <= int(bucket) <= 65_536:
         yield Remark(key, f"must be a number of buckets (got {bucket})", hint)
+
+
+def existing_problems(properties: Mapping[str, str], *, keyed: bool) -> Iterator[Remark]:
+    """Report the same of an existing table: without the option, as Flink CDC creates them, its buckets are dynamic."""
+    for remark in property_problems({"bucket": "-1", **properties}, keyed=keyed):
+        hint = "recreate it with a number of buckets, or route the rows to another table"
+        yield replace(remark, hint=hint) if remark.key == "bucket" else remark

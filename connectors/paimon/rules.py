@@ -12,7 +12,7 @@ from typing import ClassVar
 from cdc.errors import ChangeRefused
 from cdc.evolution.table import ActualColumn, ActualTable, same, same_names
 from cdc.schema import DataType, TableId, TableSchema
-from connectors.paimon.options import property_problems
+from connectors.paimon.options import existing_problems, property_problems
 from connectors.paimon.types import (
     BYTES,
     TEXT,
@@ -48,7 +48,7 @@ class PaimonRules(LakeRules):
     def check_existing(self, actual: ActualTable[str]) -> None:
         """Refuse an existing table that this sink cannot write correctly."""
         assert isinstance(actual, PartitionedTable)
-        for remark in property_problems(actual.properties, keyed=bool(actual.key)):
+        for remark in existing_problems(actual.properties, keyed=bool(actual.key)):
             raise ChangeRefused(f"its option {remark.key}: {remark.message}", where=str(actual.id), hint=remark.hint)
         _check_partition(actual)
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.paimon.library import Catalog, identifier
-from connectors.paimon.options import property_problems
+from connectors.paimon.options import existing_problems
 from connectors.paimon.types import arrow_type, spelled
 from connectors.shared.lake.columns import LakeColumn
 from connectors.shared.lake.errors import existing
@@ -85,7 +85,7 @@ class LakeTable:
         """Raise SinkError for a table that this sink cannot write correctly."""
         if self.key and not set(self.partition_keys) <= set(self.key):
             raise SinkError("the key lacks the partition columns", where=str(self.id), hint="recreate the table")
-        for remark in property_problems(self.options, keyed=bool(self.key)):
+        for remark in existing_problems(self.options, keyed=bool(self.key)):
             raise SinkError(f"its option {remark.key}: {remark.message}", where=str(self.id), hint=remark.hint)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from together import together
 
@@ -39,11 +41,20 @@ def test_properties_that_would_bend_rows_are_refused(name: str, refused: str, ta
 def test_partitions_that_the_reader_does_not_read_are_refused(kind: str) -> None:
     """Rows went in, and the run stopped at its first compaction; a DATE is taken."""
     table, id_ = TableId("shop", "orders"), Column("id", DataType.parse("INT"), nullable=False)
-    rules = PaimonRules({}, {table: ("part",)})
+    rules = PaimonRules({"bucket": "1"}, {table: ("part",)})
     with pytest.raises(ChangeRefused, match=r"partition column part: .* is not read back"):
         rules.new_table(table, TableSchema((id_, Column("part", DataType.parse(kind))), ("id",)))
     made = rules.new_table(table, TableSchema((id_, Column("part", DataType.parse("DATE"))), ("id",)))
     rules.check_existing(made)
+
+
+def test_an_existing_table_without_the_option_has_dynamic_buckets() -> None:
+    """The default of Paimon: another writer's rows of a key may be in any bucket. Without a key it is the one taken."""
+    schema = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
+    rules = PaimonRules({}, {})
+    with pytest.raises(ChangeRefused, match="bucket: dynamic buckets"):
+        rules.check_existing(rules.new_table(TableId("shop", "orders"), schema))
+    rules.check_existing(rules.new_table(TableId("shop", "orders"), replace(schema, primary_key=())))
 
 
 @together("name", ["_row_id", "_KEY_id", "rowkind", " ", "\u3000"])
