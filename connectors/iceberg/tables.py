@@ -79,7 +79,8 @@ class LakeTable:
             hint = f"{first}: this sink writes format version 2"
             raise SinkError(f"the table has format version {version}", where=str(self.id), hint=hint)
         if self.metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
-            raise SinkError("write.format.default: only parquet is written", where=str(self.id))
+            hint = "remove the property from the table"
+            raise SinkError("write.format.default: only parquet is written", where=str(self.id), hint=hint)
 
 
 def spelled(field_type: Any) -> str:
