@@ -131,6 +131,11 @@ def _no_database(answer: str, connection: MySqlConnection) -> SourceError:
     return SourceError(f"its answer is not that of MySQL or MariaDB: {answer}", where=where_of(connection), hint=hint)
 
 
+def clock_s(connection: MySqlConnection) -> int:
+    """Return the time by the server's clock: whole seconds since 1970."""
+    return int(query(connection, "SELECT UNIX_TIMESTAMP()")[0][0])
+
+
 def where_of(connection: MySqlConnection) -> str:
     """Return `user@host:port` of a connection."""
     user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user

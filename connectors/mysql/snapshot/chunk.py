@@ -60,8 +60,8 @@ class Chunk:
         number: index in the plan.
         columns: the split columns; empty when the table is one chunk.
         lower, upper: exclusive and inclusive; None is unbounded. NULL keys belong to the first chunk.
-        note: position of the server's log when the chunk was planned: `file`, `position`, `gtids`, `at_ms` (since the
-            epoch). Everything before it was committed before the chunk is read.
+        note: position of the server's log when the chunk was planned: `file`, `position`, `gtids`, `at_s` (by the
+            server's clock). Everything before it was committed before the chunk is read.
         collations: of the split columns, None for those without; used to compare bounds.
         last: no later chunk of its table follows.
         rows: estimated rows of the chunk. `table_rows`: the same for the table.

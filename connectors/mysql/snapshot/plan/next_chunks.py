@@ -15,6 +15,7 @@ from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.server.lazy_session import LazySession
+from connectors.mysql.server.server_info import clock_s
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.finder import Finder, TableToSplit
@@ -194,5 +195,5 @@ class NextChunks:
     def _note(self) -> dict[str, Any]:
         """Return the current position of the server's log."""
         info = self.session.info()
-        at_ms = time.time_ns() // 1_000_000
-        return {"file": info.file, "position": info.position, "gtids": info.executed, "at_ms": at_ms}
+        at_s = clock_s(self.session.connection())
+        return {"file": info.file, "position": info.position, "gtids": info.executed, "at_s": at_s}

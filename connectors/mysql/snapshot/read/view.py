@@ -30,7 +30,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_info import query, where_of
+from connectors.mysql.server.server_info import clock_s, query, where_of
 from connectors.mysql.snapshot.read.session import ChunkSessions
 from connectors.mysql.table import MySqlTable, difference
 from connectors.shared.sql.text import quoted
@@ -86,7 +86,7 @@ def open_view(
 
     Args:
         table: its definition in the schema history.
-        note: an earlier end of the log, `file`, `position` and `at_ms`; or empty.
+        note: an earlier end of the log, `file`, `position` and `at_s`; or empty.
         margin_s: minimum age of a noted end of the log, without GTIDs.
         is_old: whether a position lies before what was read of the log.
 
@@ -97,7 +97,7 @@ def open_view(
     """
     sessions.end_view()
     versioned = sessions.check_engine(table.id)
-    low, gtids = _low(sessions, note, margin_s, clock, retry)
+    low, gtids = _low(sessions, note, margin_s, retry)
     old = not sessions.info.mariadb and sessions.info.version_number < (5, 6, 5)
     query(sessions.reader, f"START TRANSACTION WITH CONSISTENT SNAPSHOT{'' if old else ', READ ONLY'}")
     opened_ms = int(clock() * 1000)
@@ -110,7 +110,7 @@ def open_view(
 
 
 def _low(
-    sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
+    sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, retry: RetryPolicy
 ) -> tuple[LogPosition | None, str | None]:
     """Return the position and the transactions contained in every view opened from now on; MariaDB needs neither."""
     pauses = Backoff(replace(retry, timeout_s=min(_XA_S, retry.timeout_s)), "opening a view")
@@ -120,7 +120,7 @@ def _low(
         if not sessions.info.mariadb and sessions.info.gtid:
             low, gtids = _committed(sessions, retry)
         elif not sessions.info.mariadb:
-            low = _log_end_before(sessions, note, margin_s, clock, retry)
+            low = log_end_before(sessions, note, margin_s, retry)
         if not sessions.prepared():
             return low, gtids
         waiting = pauses.pause("an XA transaction is prepared and not ended")
@@ -161,12 +161,13 @@ def owned(text: str) -> GtidSet:
     return found
 
 
-def _log_end_before(
-    sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
+def log_end_before(
+    sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, retry: RetryPolicy
 ) -> LogPosition:
     """Return an end of the log from at least `margin_s` ago."""
-    age_s = clock() - note["at_ms"] / 1000 if note else 0.0
-    if note and margin_s <= age_s <= _NOTE_OLD_S:
+    # By the server's clock: this machine's may differ from that of the planner. Both times are cut to seconds.
+    age_s = clock_s(sessions.side) - note["at_s"] - 1 if "at_s" in note else -1
+    if margin_s <= age_s <= _NOTE_OLD_S:
         return LogPosition(note["file"], note["position"])
     end = sessions.end_of_log()
     if not retry.wait(margin_s):

@@ -1,15 +1,19 @@
-"""Where a MariaDB view stands."""
+"""Where a view stands."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from servers import ServerFactory
 from together import together
 
+from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.read.session import ChunkSessions
-from connectors.mysql.snapshot.read.view import past_checkpoints
+from connectors.mysql.snapshot.read.view import log_end_before, past_checkpoints
 
 AT = LogPosition("binlog.000002", 400)
 
@@ -31,6 +35,17 @@ def test_a_checkpoint_is_no_change_that_a_view_could_lack(
     """A view stands no further than it has to: the log may stay before the checkpoint that it ends with."""
     found = past_checkpoints(AT, lambda _: events, lambda at: at.position < least)
     assert found == LogPosition(AT.file, position)
+
+
+@together("now_s, position", [(101, 7), (103, 3), (999, 7)])
+def test_a_noted_end_of_the_log_is_as_old_as_the_server_says(
+    now_s: int, position: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clocks of the machines that noted it and that read the chunk do not matter."""
+    monkeypatch.setattr("connectors.mysql.snapshot.read.view.clock_s", lambda _: now_s)
+    sessions: Any = SimpleNamespace(side=None, end_of_log=lambda: LogPosition("b", 7))
+    found = log_end_before(sessions, {"file": "b", "position": 3, "at_s": 100}, 0.001, RetryPolicy())
+    assert found == LogPosition("b", position)
 
 
 @pytest.mark.mysql
