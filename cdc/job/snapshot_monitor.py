@@ -46,7 +46,7 @@ class SnapshotMonitor:
     def update(self, *, last: bool = False) -> None:
         """Poll the source if a second has passed since the last poll, or if this is the last one."""
         now = self._clock()
-        if not last and now - self._read_s < _WRITE_S:
+        if not last and 0 <= now - self._read_s < _WRITE_S:  # the clock may be set back
             return
         before, self._read_s = self._tables, now
         self._tables = tuple(self._read())
@@ -54,7 +54,7 @@ class SnapshotMonitor:
         if not self._tables or self._tables == before:
             return
         self._store.write_json_later(FILE_NAME, snapshot_json(self._tables, now), indent=1)
-        if now - self._written_s >= _LOG_S and self._in_flight():
+        if not 0 <= now - self._written_s < _LOG_S and self._in_flight():
             self._written_s = now
             for table in self._in_flight()[:MOST_BARS]:
                 self._say("copying", **{key: value for key, value in _fields(table).items() if value is not None})

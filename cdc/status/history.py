@@ -43,7 +43,7 @@ class HistoryFile:
         lag = status.lag.seconds
         if lag is not None:
             self._lag_s = lag if self._lag_s is None else max(lag, self._lag_s)
-        if self._begin_s is None:
+        if self._begin_s is None or now_s < self._begin_s:  # the clock was set back
             self._begin_s, self._read, self._written = now_s, status.read, status.totals.rows
         elif now_s - self._begin_s >= MINUTE_S:
             length_s = now_s - self._begin_s

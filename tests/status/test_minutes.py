@@ -19,6 +19,7 @@ def at(lag_s: float | None, read: int, written: int) -> StatusDocument:
 
 def test_a_minute_has_its_largest_lag_and_its_mean_rates(tmp_path: Path) -> None:
     file = HistoryFile(tmp_path)
+    file.add(at(None, 0, 0), 9000.0)  # the clock is set back after that
     for now_s, status in ((1000.0, at(1.0, 0, 0)), (1030.0, at(9.0, 300, 60)), (1060.0, at(2.0, 600, 120))):
         file.add(status, now_s)
     file.add(at(None, 600, 120), 1121.0)
