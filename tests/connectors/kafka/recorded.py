@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +49,19 @@ class _Blocks(Sink):
         """Nothing."""
 
 
-def blocks(flavor: str, folder: Path) -> list[ChangeBlock]:
+def blocks(flavor: str) -> Sequence[ChangeBlock]:
     """The row changes of a recorded binlog as a sink gets them, in log order within each table."""
-    return _sunk(flavor, folder).blocks
+    return _sunk(flavor).blocks
 
 
-def announced(flavor: str, folder: Path) -> list[Announced]:
+def announced(flavor: str) -> Sequence[Announced]:
     """The schema changes of a recorded binlog as a sink is told of them."""
-    return _sunk(flavor, folder).announced
+    return _sunk(flavor).announced
 
 
-def _sunk(flavor: str, folder: Path) -> _Blocks:
+@cache
+def _sunk(flavor: str) -> _Blocks:
+    """What comes of a binlog is the same for all tests, and none of them changes it."""
     options = BinlogFilesSourceOptions.model_validate(
         {
             "type": "binlog-files",
@@ -65,18 +69,18 @@ def _sunk(flavor: str, folder: Path) -> _Blocks:
             "tables": r"types_db.\.*,shop.\.*",
         }
     )
-    context = Context("recorded", LocalStore(folder), metadata=("log_file", "binlog_begin", "server_id", "gtid"))
     sink = _Blocks()
-    run_in_memory(options.build(context), sink)
+    with tempfile.TemporaryDirectory() as folder:
+        store = LocalStore(Path(folder))
+        context = Context("recorded", store, metadata=("log_file", "binlog_begin", "server_id", "gtid"))
+        run_in_memory(options.build(context), sink)
     return sink
 
 
-def ours(
-    flavor: str, folder: Path, layout: Callable[[ChangeBlock], MessageLayout], **loading: Any
-) -> dict[str, list[Record]]:
+def ours(flavor: str, layout: Callable[[ChangeBlock], MessageLayout], **loading: Any) -> dict[str, list[Record]]:
     """Our messages of a recorded binlog, by table; `loading` is for `json.loads`."""
     found: dict[str, list[Record]] = defaultdict(list)
-    for block in blocks(flavor, folder):
+    for block in blocks(flavor):
         encoder = Encoder(layout(block), tombstones=True, now_ms=lambda: 0)
         for messages in encoder.encode(block):
             for index, record in enumerate(messages.records):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,9 +57,9 @@ def as_json(message: bytes, schemas: dict[int, Any]) -> Any:
 
 
 @pytest.mark.parametrize("modes", [EncodingModes(), EncodingModes("string", "precise", "hex", "connect")])
-def test_messages_hold_what_the_json_messages_hold(modes: EncodingModes, tmp_path: Path) -> None:
+def test_messages_hold_what_the_json_messages_hold(modes: EncodingModes) -> None:
     count = 0
-    for block in blocks("mysql", tmp_path):
+    for block in blocks("mysql"):
         found, schemas = in_avro(block, modes)
         wanted = records(block, debezium.layout(block.table, block.schema, NAMING, modes, with_schema=True))
         for ours, theirs_ in zip(found, wanted, strict=True):
@@ -71,7 +70,7 @@ def test_messages_hold_what_the_json_messages_hold(modes: EncodingModes, tmp_pat
     assert count > 40
 
 
-def test_schemas_say_what_those_that_debezium_registered_say(tmp_path: Path) -> None:
+def test_schemas_say_what_those_that_debezium_registered_say() -> None:
     """Types of columns and keys are equal, and so are the envelopes around them."""
     recorded = [json.loads(line["schema"]) for line in theirs("debezium-avro.jsonl") if "schema_id" in line]
     own = {
@@ -80,7 +79,7 @@ def test_schemas_say_what_those_that_debezium_registered_say(tmp_path: Path) -> 
         if schema["namespace"] in ("dbz.types_db.all_types", "dbz.shop.log_no_key")
     }
     met = 0
-    for block in blocks("mysql", tmp_path):
+    for block in blocks("mysql"):
         for schema in in_avro(block, EncodingModes())[1].values():
             other = own.get((schema["name"], schema["namespace"]))
             if other is not None:

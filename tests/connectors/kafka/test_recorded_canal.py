@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from recorded import differences, ours, theirs
@@ -48,8 +47,8 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_messages_are_canals(tmp_path: Path) -> None:
-    made = ours("mariadb", tmp_path, lambda block: canal.layout(block.table, block.schema))
+def test_messages_are_canals() -> None:
+    made = ours("mariadb", lambda block: canal.layout(block.table, block.schema))
     wanted = rows()
     assert {table: len(records) for table, records in made.items()} == {t: len(r) for t, r in wanted.items()}
     wrong = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,11 +50,9 @@ def recorded(name: str) -> dict[str, list[Record]]:
     ],
     ids=["options", "schema"],
 )
-def test_messages_are_debeziums(
-    tmp_path: Path, name: str, prefix: str, modes: EncodingModes, with_schema: bool
-) -> None:
+def test_messages_are_debeziums(name: str, prefix: str, modes: EncodingModes, with_schema: bool) -> None:
     made = ours(
-        "mysql", tmp_path,
+        "mysql",
         lambda block: debezium.layout(block.table, block.schema, Naming(prefix, "1"), modes, with_schema=with_schema),
     )  # fmt: skip
     wanted = recorded(name)

@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from recorded import differences, ours, theirs
@@ -44,8 +43,8 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_messages_are_maxwells(tmp_path: Path) -> None:
-    made = ours("mariadb", tmp_path, lambda block: maxwell.layout(block.table, block.schema))
+def test_messages_are_maxwells() -> None:
+    made = ours("mariadb", lambda block: maxwell.layout(block.table, block.schema))
     wanted = rows()
     assert {table: len(records) for table, records in made.items()} == {t: len(r) for t, r in wanted.items()}
     wrong = []
@@ -69,8 +68,8 @@ def _position(message: dict[str, Any]) -> int:
     return int(message["position"].partition(":")[2])
 
 
-def test_decimals_keep_their_digits_and_unsigned_numbers_their_sign(tmp_path: Path) -> None:
-    made = ours("mariadb", tmp_path, lambda block: maxwell.layout(block.table, block.schema), parse_float=Decimal)
+def test_decimals_keep_their_digits_and_unsigned_numbers_their_sign() -> None:
+    made = ours("mariadb", lambda block: maxwell.layout(block.table, block.schema), parse_float=Decimal)
     largest = made["types_db.all_types"][2][1]["data"]
     assert largest["c_decimal65"] == Decimal("9" * 35 + "." + "9" * 30)
     assert (largest["c_ubigint"], largest["c_bit64"]) == (2**64 - 1, 2**64 - 1)

@@ -19,11 +19,11 @@ Rows = dict[Any, dict[str, Any]]
 _TYPES = "types_db.all_types"
 
 
-def out_of_log(flavor: str, folder: Path) -> tuple[Rows, dict[str, str]]:
+def out_of_log(flavor: str) -> tuple[Rows, dict[str, str]]:
     """The rows of the table of all types by their key, and its columns' types, as the binlog has them."""
     found: Rows = {}
     types: dict[str, str] = {}
-    for block in blocks(flavor, folder):
+    for block in blocks(flavor):
         if str(block.table) == _TYPES:
             types = {column.name: str(column.type) for column in block.schema.columns}
             for kind, row in zip(block.kinds.to_pylist(), block.rows.to_pylist(), strict=True):
@@ -128,7 +128,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_rows_of_all_types_are_the_servers(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    wanted, types = out_of_log(case.flavor, tmp_path / "log")
+    wanted, types = out_of_log(case.flavor)
     more: dict[str, Any] = dict(case.options)
     if case.declared is not None:
         more["columns"] = {_TYPES: {column: text for column, text in types.items() if column not in case.declared}}

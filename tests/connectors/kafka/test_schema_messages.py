@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,11 +67,11 @@ def unexplained(mine: Any, real: Any, exceptions: dict[str, str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("with_schema", [False, True], ids=["plain", "schema"])
-def test_they_are_debeziums(tmp_path: Path, with_schema: bool) -> None:
+def test_they_are_debeziums(with_schema: bool) -> None:
     prefix = "dbzs" if with_schema else "dbz"
     real = [record for record in theirs("debezium-schema-changes.jsonl") if record["topic"] == prefix]
     option = {"debezium-json.include-schema.enabled": with_schema}
-    found = messages(announced("mysql", tmp_path), "debezium-json", **option)
+    found = messages(announced("mysql"), "debezium-json", **option)
     assert json.loads(found[-1].key or b"") == json.loads(real[-1]["key"])
     wanted = [json.loads(record["value"]) for record in real]
     if with_schema:
@@ -86,15 +85,15 @@ def test_they_are_debeziums(tmp_path: Path, with_schema: bool) -> None:
     assert unexplained(values(found), wanted, DEBEZIUM) == []
 
 
-def test_they_are_canals(tmp_path: Path) -> None:
+def test_they_are_canals() -> None:
     wanted = [each for each in theirs("canal-json.jsonl") if each["isDdl"] and each["table"]]
-    found = messages(announced("mariadb", tmp_path), "canal-json")
+    found = messages(announced("mariadb"), "canal-json")
     assert unexplained(values(found), [each for each in wanted if each["database"] == "shop"], CANAL) == []
 
 
-def test_they_are_maxwells(tmp_path: Path) -> None:
+def test_they_are_maxwells() -> None:
     wanted = [each for each in theirs("maxwell-json.jsonl") if each["type"].startswith("table-")]
-    found = messages(announced("mariadb", tmp_path), "maxwell-json")
+    found = messages(announced("mariadb"), "maxwell-json")
     assert unexplained(values(found), [each for each in wanted if each["database"] == "shop"], MAXWELL) == []
     types = next(each["def"] for each in wanted if each["table"] == "all_types")
     mine = values(found, "types_db")[-1]["def"]
