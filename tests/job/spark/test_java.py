@@ -95,14 +95,21 @@ def test_a_java_home_without_a_java_is_passed_over(tmp_path: Path) -> None:
     assert java.rejected == (f"JAVA_HOME ({tmp_path}/gone/bin/java): does not exist",)
 
 
-@pytest.mark.parametrize(("limit", "hint"), [(resource.RLIM_INFINITY, "JAVA_HOME"), (1 << 31, "ulimit -v")])
+@pytest.mark.parametrize(
+    ("limit", "said", "hint"),
+    [
+        (resource.RLIM_INFINITY, "no space", "JAVA_HOME"),
+        (resource.RLIM_INFINITY, "no space, errno=12", "ulimit -d"),
+        (1 << 31, "no space", "ulimit -v"),
+    ],
+)
 def test_a_java_that_fails_is_passed_over_with_its_first_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, hint: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, said: str, hint: str
 ) -> None:
     broken = make_java(tmp_path / "broken", "17.0.15")
-    (broken / "bin" / "java").write_text("#!/bin/sh\necho 'Error of the VM'\necho no space\necho more\nexit 2\n")
+    (broken / "bin" / "java").write_text(f"#!/bin/sh\necho 'Error of the VM'\necho {said}\necho more\nexit 2\n")
     monkeypatch.setattr(resource, "getrlimit", lambda what: (limit, resource.RLIM_INFINITY))
-    with pytest.raises(EngineError, match=r"exits 2: Error of the VM: no space \(") as caught:
+    with pytest.raises(EngineError, match=rf"exits 2: Error of the VM: {said} \(") as caught:
         choose_java(environment(tmp_path, path=broken), bundled=nothing_bundled)
     assert hint in caught.value.hint
 
