@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cdc.errors import EngineError, Problem, SpecError, StateError
 
@@ -114,7 +114,7 @@ def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None
     from cdc.planning.run import plan_file
 
     spec = _as_pipeline(pipeline).spec
-    with reading(_path(state_dir), spec) as state:
+    with reading(_of_sink(_path(state_dir), spec), spec) as state:
         known = state.pipeline(source=spec.source.type) is not None
         return plan_file(spec, state if known else None)
 
@@ -140,12 +140,13 @@ def run(
         state_dir: where the pipeline stores its progress; None for `.cdc/<name>` next to the file.
         log: stream for log lines and the summary; None for stderr and stdout.
 
-    Raises SpecError for an invalid file, EngineError when this process already runs a pipeline. `Run.wait` raises
-    later errors.
+    Raises SpecError for an invalid file or several sinks (choose one: `Pipeline.with_sink`), EngineError when this
+    process already runs a pipeline. `Run.wait` raises later errors.
     """
     from cdc.job.control import RunControl
 
-    started = Run(_as_pipeline(pipeline), RunControl(log=log, guest=True), until_caught_up, master, _path(state_dir))
+    chosen, control = _as_pipeline(pipeline), RunControl(log=log, guest=True)
+    started = Run(chosen, control, until_caught_up, master, _of_sink(_path(state_dir), chosen.spec))
     started._start()
     return started
 
@@ -190,8 +191,11 @@ class Run:
         self, pipeline: Pipeline, control: RunControl, until_caught_up: bool, master: str | None, state_dir: Path | None
     ) -> None:
         self.pipeline = pipeline
+        self._spec = pipeline.spec
         self._control = control
-        self._options = {"until_caught_up": until_caught_up, "master": master, "state_dir": state_dir}
+        self._options: dict[str, Any] = {
+            "until_caught_up": until_caught_up, "master": master, "state_dir": state_dir,
+        }  # fmt: skip
         self._error: BaseException | None = None
         self._turn = _OnlyRun()
         self._thread = threading.Thread(target=self._work, name=f"cdc-run-{pipeline.name}", daemon=True)
@@ -249,9 +253,11 @@ class Run:
 
     def _work(self) -> None:
         from cdc.job.run import run as run_job
+        from cdc.job.state_location import check_one_sink, state_location
 
         try:
-            run_job(self.pipeline.spec, control=self._control, **self._options)  # type: ignore[arg-type]
+            check_one_sink(self._spec, state_location(self._options["state_dir"], self._spec).root)
+            run_job(self._spec, control=self._control, **self._options)
         except BaseException as error:  # noqa: BLE001 - `wait` raises whatever ended the thread
             self._error = error
         finally:
@@ -285,3 +291,10 @@ def _path(path: str | Path | None) -> Path | None:
     if path == "":
         raise StateError("state_dir is empty", hint="name a folder, or omit it for `.cdc/<name>` next to the file")
     return None if path is None else Path(path)
+
+
+def _of_sink(state_dir: Path | None, spec: PipelineSpec) -> Path | None:
+    """Return the folder of one of several sinks in the pipeline's state directory, as `cdc run` has it."""
+    from cdc.job.state_location import of_sink
+
+    return None if state_dir is None else Path(of_sink(state_dir, spec))

@@ -96,6 +96,17 @@ def test_what_a_run_fails_with_is_raised_to_everybody_who_waits(tmp_path: Path) 
     assert "gone: failed" in repr(run)
 
 
+def test_a_run_takes_one_sink_of_several_and_its_part_of_the_state(tmp_path: Path) -> None:
+    sinks = "sink:\n- {type: values, name: one}\n- {type: values, name: two}\n"
+    several = cdc.load(tmp_path / "two.yaml", text=SOUND.partition("sink:")[0] + sinks)
+    with pytest.raises(cdc.SpecError, match=r"with_sink\(name\)`: one, two"):
+        cdc.run(several)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "sinks").write_text("no folder")
+    with pytest.raises(StateError, match="state/sinks"):
+        cdc.run(several.with_sink("two"), state_dir=tmp_path / "state").wait()
+
+
 def test_a_second_run_in_the_process_is_refused_and_one_after_it_is_not(tmp_path: Path) -> None:
     pipeline = cdc.load("gone.yaml", text=yaml.safe_dump(REFUSING))
     with cdc.api._OnlyRun(), pytest.raises(cdc.CdcError, match="this process already runs a pipeline"):

@@ -72,7 +72,7 @@ def plan(
         if one.spec.sink_name and not as_json:
             print(printed(f"sink {one.spec.sink_name}:"), flush=True)
         try:
-            found = cdc.plan(one, state_dir=state_path)
+            found = cdc.plan(one, state_dir=state_dir)
         except SinkError as error:
             if len(names) == 1:
                 raise

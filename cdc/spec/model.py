@@ -338,7 +338,7 @@ class Checked:
         """The spec of a file with one sink. Raises SpecError when it has several."""
         if len(self.specs) > 1:
             names = ", ".join(spec.sink_name for spec in self.specs)
-            hint = f"name one with --sink where the command has it: {names}"
+            hint = f"name one with --sink where the command has it, in Python `with_sink(name)`: {names}"
             raise SpecError([Problem(self.specs[0].file, 1, 1, "sink", "has several sinks, one is needed here", hint)])
         return self.specs[0]
 
