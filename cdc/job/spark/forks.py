@@ -68,7 +68,9 @@ class Forks:
 
     def begin(self, *modules: str) -> None:
         """Write the launcher and launch the server, which loads these modules."""
-        command = [sys.executable, "-m", "cdc.job.spark.fork_server", str(self._socket), *modules]
+        # a file in the current folder, such as enum.py, is no module there unless it is one here
+        same_path = () if {"", os.getcwd()} & set(sys.path) else ("-P",)
+        command = [sys.executable, *same_path, "-m", "cdc.job.spark.fork_server", str(self._socket), *modules]
         # its own process group: a terminal's signals are for the driver, also while the server starts
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env={**os.environ, **ONE_ARENA}

@@ -57,6 +57,6 @@ def bring_jar(artifact: str, sha256: str, folder: Path, java: Path, environ: Map
 
 def bring_packages(pins: Path, folder: Path, environ: Mapping[str, str], *options: str) -> None:
     """Have pip bring packages, pinned by hash and nothing else, into a folder, and the file of pins. Raises OSError."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", *options]
-    run([*pip, "--require-hashes", "--target", str(folder), "-r", str(pins)], environ)
+    pip = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps")
+    run([*pip, *options, "--require-hashes", "--target", str(folder), "-r", str(pins)], environ)
     shutil.copy(pins, folder)

@@ -173,7 +173,7 @@ class StandIn:
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         options = self.options | {name: getattr(self, name) for name in PORTS}
-        command = [sys.executable, "-m", "cdc_standins", self.kind, str(self.folder), json.dumps(options)]
+        command = [sys.executable, "-P", "-m", "cdc_standins", self.kind, str(self.folder), json.dumps(options)]
         self._log = (self.folder / "standin.log").open("ab")
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True,

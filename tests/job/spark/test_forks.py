@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -197,5 +198,17 @@ def test_a_long_path_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None
             connection, pid = connected(listening)
             assert (launcher.wait(300), pid == launcher.pid) == (0, False)
             connection.close()
+    finally:
+        forks.stop()
+
+
+def test_a_file_of_the_current_folder_replaces_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "enum.py").write_text("raise RuntimeError\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    forks = Forks(tmp_path)
+    forks.begin()
+    try:
+        forks.start()
     finally:
         forks.stop()
