@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from cdc.errors import SinkError, first_of
 from cdc.options import Options, SinkOptions, SourceOptions
 from cdc.schema import TableId
+from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprint
 from cdc.tables.states import Schemas
 
 if TYPE_CHECKING:
+    from cdc.sink import Sink
     from cdc.spec.model import PipelineSpec
+    from cdc.state.directory import StateDir
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,17 @@ def check_batches(found: int | None, committed: int, decided: int, where: str) -
             where=where,
             hint="restore the newer data; or remove it and start over with another --state-dir",
         )
+
+
+def check_sink(spec: PipelineSpec, sink: Sink, state: StateDir, before: Fingerprint | None) -> None:
+    """Raise SinkError as a run does if the sink lacks batches, or has others; `before`: settings of the last run.
+
+    A run may commit meanwhile: what it has decided is read after what the sink has.
+    """
+    log, now = CommitLog(state.commits), fingerprint_of(spec)
+    committed = log.committed()
+    if committed >= 0 and before is not None and before.same_location(now):
+        check_batches(sink.last_committed_batch(), committed, log.last(), ", ".join(now.locations))
 
 
 def of_source(options: object) -> Mapping[str, str]:

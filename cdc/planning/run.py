@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import EngineError, first_of
 from cdc.planning.differences import notes_since, unfit_notes
-from cdc.planning.edited_options import check_batches, fingerprint_of
+from cdc.planning.edited_options import check_sink
 from cdc.planning.last_run import LastRun
 from cdc.planning.plan import Plan, TablePlan
 from cdc.planning.planner import plan_pipeline
@@ -18,7 +18,6 @@ from cdc.planning.table_checks import check_patterns
 from cdc.schema import TableId
 from cdc.source import Context, Snapshots
 from cdc.spec.compiled import compile_spec
-from cdc.state.decisions import CommitLog
 from cdc.state.store import LocalStore
 from cdc.tables.table_map import ExistingRows
 
@@ -46,7 +45,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             middle, tables = compile_spec(spec), source.tables()
             last = LastRun() if state is None else LastRun.read(state)
             if state is not None:
-                _check_sink(spec, sink, state, last)
+                check_sink(spec, sink, state, last.fingerprint)
             known = () if last.fingerprint is None else last.fingerprint.patterns
             missing = check_patterns(spec, middle.routes, tables, complete=source.lists_all_tables, known=known)
             plan = plan_pipeline(spec, middle, tables, sink, last, sink.keyless)
@@ -58,13 +57,6 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             return replace(plan, notes=notes, unmatched=tuple(map(str, missing)))
         finally:
             source.stop()
-
-
-def _check_sink(spec: PipelineSpec, sink: Sink, state: StateDir, last: LastRun) -> None:
-    """Raise SinkError as a run does if the sink lacks batches, or has others. A run may commit meanwhile."""
-    committed, now = CommitLog(state.commits).committed(), fingerprint_of(spec)
-    if committed >= 0 and last.fingerprint is not None and last.fingerprint.same_location(now):
-        check_batches(sink.last_committed_batch(), committed, CommitLog(state.commits).last(), ", ".join(now.locations))
 
 
 def changed_note(changed: Sequence[TableId]) -> str:
