@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from cdc.errors import Problem, SpecError
-from cdc.schema import TableSchema
 from cdc.transform.catalogue import FUNCTIONS
 from cdc.transform.catalogue.mask import MASKS
 from cdc.transform.check import Callee
@@ -67,7 +66,7 @@ class Rule:
         namespaces: the source's ids may be `namespace.schema.table`.
         own: the user's functions by upper-case name.
         on_error: the handling of values on which an expression fails.
-        typed: cached results of `cdc.transform.rule_types.typing_of`, by table schema.
+        typed: cached results of `cdc.transform.rule_types.typing_of`, by schema (`exact`).
     """
 
     name: str
@@ -84,7 +83,7 @@ class Rule:
     own: Mapping[str, CustomFunction] = field(default_factory=dict)
     on_error: OnError = "fail"
     namespaces: bool = False
-    typed: OrderedDict[TableSchema, Any] = field(default_factory=OrderedDict, compare=False, repr=False)
+    typed: OrderedDict[object, Any] = field(default_factory=OrderedDict, compare=False, repr=False)
 
 
 def parse_rule(

@@ -51,6 +51,15 @@ def test_equal_rules_are_compiled_once_per_schema(monkeypatch: pytest.MonkeyPatc
     assert len(compiled) == 2
 
 
+def test_blocks_keep_the_types_that_only_the_source_tells_apart() -> None:
+    made = rules("*")
+    for own in ("int", "year"):
+        schema = TableSchema((Column("id", DataType.parse("INT"), source_type=own),), ("id",))
+        with RuleRunner(made) as runner:
+            found = runner.apply(block(TABLE, schema, [("+I", {"id": 1})]), NOW)
+        assert found.schema.columns[0].source_type == own
+
+
 def test_other_rules_are_other_rules() -> None:
     for number in range(rule_cache.MOST_RULE_SETS * 2):
         assert one(rules(f"id, id + {number} AS m"))["m"] == 1 + number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from together import together
 from transform_rules import TABLE, rule
@@ -23,7 +25,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.transform.rule_types import typing_of
+from cdc.transform.rule_types import exact, typing_of
 from cdc.transform.rules import rule_changes
 
 
@@ -60,6 +62,19 @@ def test_an_explicit_projection_does_not_take_an_added_column() -> None:
 def test_a_renamed_column_is_renamed_under_a_star() -> None:
     made = rule(projection="*")
     assert rule_changes(made, SCHEMA, RenameColumn(TABLE, "age", "years")) == [RenameColumn(TABLE, "age", "years")]
+
+
+def test_a_type_that_only_the_source_tells_apart_follows() -> None:
+    """Equal schemas: an ENUM with other labels, in an ALTER or in another table of the same rule."""
+    made, schema = (
+        rule(projection="*"),
+        TableSchema((Column("e", DataType.parse("VARCHAR(2)"), source_type="enum('a')"),)),
+    )
+    more = replace(schema.column("e"), source_type="enum('a','b')")
+    (change,) = rule_changes(made, schema, AlterColumnType(TABLE, more, schema.column("e")))
+    assert isinstance(change, AlterColumnType)
+    found = [exact(typing_of(made, each).schema)[1] for each in (schema, TableSchema((more,)))]
+    assert found == [(("enum('a')", ""),), (("enum('a','b')", ""),)]
 
 
 def test_a_renamed_key_column_follows() -> None:
