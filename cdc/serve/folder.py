@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -145,7 +144,9 @@ class Folder:
             return _wrong(known, FileVersion(path, "", problems=(problem,)))
         except OSError as error:
             return _wrong(known, FileVersion(path, "", problems=(f"{path}: cannot be read: {error.strerror}",)))
-        digest = hashlib.sha256(text).hexdigest()
+        from cdc.spec.check import digest as digest_of
+
+        digest = digest_of(str(path), text)
         if any(version.digest == digest for version in known):
             return None
         found = _read(path, digest)

@@ -7,6 +7,7 @@ schema cannot express; then rules across blocks are checked.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -22,7 +23,7 @@ from cdc.spec.files import read_regular
 from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.patterns import LocatedPattern
 from cdc.spec.schema_check import SchemaCheck
-from cdc.spec.substitute import variables
+from cdc.spec.substitute import files, variables
 from cdc.spec.tree import Path, Scalar
 from cdc.spec.written_rules import WrittenRules
 
@@ -47,6 +48,21 @@ def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
     return check(file, data, env=os.environ if env is None else env)
 
 
+def digest(file: str, data: bytes) -> str:
+    """Return a digest of the bytes of a pipeline file and of the files that `${file:...}` in it names."""
+    found = hashlib.sha256(data)
+    for path in files(data.decode("utf-8", "replace")):
+        try:
+            found.update(hashlib.sha256(_read_secret(FilePath(file).parent, path)).digest())
+        except OSError as error:
+            found.update(str(error.errno).encode())
+    return found.hexdigest()
+
+
+def _read_secret(folder: FilePath, path: str) -> bytes:
+    return read_regular(folder / os.path.expanduser(path), LARGEST_SECRET)
+
+
 def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = b"") -> Checked:
     """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError.
 
@@ -55,7 +71,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
     folder = FilePath(file).parent
 
     def read_file(path: str) -> str:
-        return read_regular(folder / FilePath(path).expanduser(), LARGEST_SECRET).decode("utf-8")
+        return _read_secret(folder, path).decode("utf-8")
 
     root, problems = reader.read(file, data, env=env, read_file=read_file)
     if root is None:

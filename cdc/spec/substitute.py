@@ -42,6 +42,14 @@ def variables(text: str) -> Iterator[str]:
             yield name
 
 
+def files(text: str) -> Iterator[str]:
+    """Yield the paths of the files used in a text."""
+    for match in _TOKEN.finditer(text):
+        name = (match[1] or "").strip()
+        if name.startswith("file:"):
+            yield name[5:].strip()
+
+
 def _variable(name: str, env: Mapping[str, str]) -> str:
     if not _NAME.fullmatch(name):
         raise SubstitutionError(

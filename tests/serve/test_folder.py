@@ -37,6 +37,18 @@ def test_files_are_read_when_they_are_new_or_have_changed_and_told_when_they_are
     assert any("b.yaml:1:9: source: must be a mapping" in problem for problem in found.read[0].problems)
 
 
+def test_a_file_is_read_again_when_a_file_that_it_takes_a_value_from_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(SOUND + "  path: out.${file:secret}\n")
+    folder = Folder(tmp_path)
+    assert [version.spec for version in folder.look().read] == [None]
+    for text in ("one", "two\n"):
+        (tmp_path / "secret").write_text(text)
+        (spec,) = (version.spec for version in folder.look().read)
+        assert spec is not None
+        assert Path(spec.sink.model_dump()["path"]).suffix == f".{text.strip()}"
+        assert folder.look().read == ()
+
+
 LISTED = "source:\n  type: values\n  rows: []\nsink:\n"
 
 
