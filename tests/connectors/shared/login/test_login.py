@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import struct
 import threading
@@ -237,10 +238,29 @@ def test_a_login_that_does_not_go_on_ends_with_the_time_for_it(script: Callable[
     assert isinstance(of_sink, SinkUnavailable)
 
 
-def test_what_a_server_says_before_the_login_is_told() -> None:
-    def too_many(visit: Visit) -> None:
-        visit.send(0, b"\xff" + struct.pack("<H", 1040) + b"#08004Too many connections")
+def too_many(visit: Visit) -> None:
+    visit.send(0, b"\xff" + struct.pack("<H", 1040) + b"#08004Too many connections")
 
+
+def test_each_address_of_a_host_gets_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A firewall that drops what goes to an IPv6 address used up all of it, and the IPv4 address had none."""
+    given, connect_to = list[float](), socket.create_connection
+
+    def create_connection(address: tuple[str, int], timeout: float) -> socket.socket:
+        given.append(timeout)
+        return connect_to(address, timeout)
+
+    with hostile(too_many) as server:
+        addresses = [("127.0.0.2", server.port), ("127.0.0.1", server.port)]
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        monkeypatch.setattr(socket, "create_connection", create_connection)
+        with pytest.raises(SourceUnavailable, match="Too many connections"):
+            connect(replace(source(server), hostname="db.example"))
+    assert given == [15.0]
+
+
+def test_what_a_server_says_before_the_login_is_told() -> None:
     with hostile(too_many) as server:
         of_source, _ = try_both(server)
     assert isinstance(of_source, SourceUnavailable)
