@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from cdc.state.directory import StateDir
 
 _TICK_S = 0.2
 _IDLE_TICK_S = 0.5  # a tick costs a few calls into Java, which adds up with many idle pipelines
+_CONFIRMS_S = 3.0
+"""How long the stream reader may take to confirm a stop while no batch runs."""
 _INITIALIZING = "Initializing sources"
 _AGAIN = "a start of the query"
 
@@ -109,6 +112,7 @@ class Watch:
         self._runner, self._progress, self._monitor = runner, progress, monitor
         self._state, self._signals = state, signals
         self._stopping = self._finished = self._gave_up = False
+        self._stopping_s = 0.0
 
     def until_end(self) -> None:
         """Return when the query has ended or was stopped; raise the error that it failed with."""
@@ -235,15 +239,19 @@ class Watch:
         While the reader starts there is no batch either, so the query is stopped at once.
         """
         if not self._stopping:
-            self._stopping = True
+            self._stopping, self._stopping_s = True, time.monotonic()
             if self._signals.stop.is_set():
                 self._monitor.line("stopping after the running batch; a second signal aborts it")
             self._monitor.stopping()
             self._state.request_stop()
-        if not (self._state.stop_confirmed() or self._initializing()):
+        if not (self._state.stop_confirmed() or self._initializing() or self._is_stuck()):
             return False
         self._query.stop()
         return True
+
+    def _is_stuck(self) -> bool:
+        """Whether no batch runs and the stream reader does not confirm: it compiles kernels or waits for an answer."""
+        return self._progress.running is None and time.monotonic() - self._stopping_s >= _CONFIRMS_S
 
     def _initializing(self) -> bool:
         return bool(self._query.status["message"] == _INITIALIZING)

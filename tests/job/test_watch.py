@@ -16,7 +16,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from cdc.errors import CommitUnknown, EngineError, SourceError, SourceUnavailable, WorkerLost
-from cdc.job import long_steps
+from cdc.job import long_steps, watch
 from cdc.job.error_transport import CrossingError
 from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
@@ -148,6 +148,19 @@ def test_a_stop_does_not_wait_for_a_stream_reader_that_still_compiles(tmp_path: 
     run = Run(tmp_path, query)
     run.watch.until_end()
     assert query.stopped
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_a_stop_waits_for_a_batch_and_not_for_a_planner_that_compiles_or_gets_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int | None
+) -> None:
+    monkeypatch.setattr(watch, "_CONFIRMS_S", 0.0)
+    asked, confirmed = (lambda: run.signals.handle(signal.SIGTERM, None)), (lambda: run.state.confirm_stop())
+    run: Run = Run(tmp_path, ListedQuery(asked, nothing, confirmed, raising(AssertionError("the query goes on"))))
+    run.progress.running = batch
+    run.watch.until_end()
+    assert run.queries[0].stopped
+    assert run.state.stop_confirmed() == (batch is not None)
 
 
 @pytest.mark.parametrize("outside", [False, True])
