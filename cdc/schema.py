@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -164,6 +163,11 @@ class TableSchema:
     def names(self) -> tuple[str, ...]:
         """Column names in table order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def own_types(self) -> tuple[tuple[str, str], ...]:
+        """The source's own type and character set of each column: equal schemas may differ in them."""
+        return tuple((column.source_type, column.charset) for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,17 +387,3 @@ SchemaChange = (
     | SwapShadow
     | DropShadow
 )
-
-
-def tables_after(tables: Iterable[TableId], changes: Iterable[SchemaChange]) -> set[TableId]:
-    """Return the tables that exist after the changes, given those that exist before."""
-    existing = set(tables)
-    for change in changes:
-        if isinstance(change, CreateTable):
-            existing.add(change.table)
-        elif isinstance(change, DropTable):
-            existing.discard(change.table)
-        elif isinstance(change, RenameTable):
-            existing.discard(change.table)
-            existing.add(change.new_table)
-    return existing

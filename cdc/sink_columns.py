@@ -50,8 +50,7 @@ class Coercion:
         """
         if block.schema is sink:
             return block
-        types = tuple(column.source_type for column in block.schema.columns)
-        schema = _with_source_types(sink, block.schema, types)
+        schema = _with_source_types(sink, block.schema, block.schema.own_types)
         if block.schema.columns == sink.columns:
             return replace(block, schema=schema)
         steps, unfit = _steps(block.schema, sink, self.zone)
@@ -126,16 +125,13 @@ def _value_text(block: ChangeBlock, name: str, row: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _with_source_types(sink: TableSchema, source: TableSchema, types: tuple[str, ...]) -> TableSchema:
-    """Return the sink's schema with the source's own type of each column that has the same type here.
-
-    `types` are the source's own types, by column: equal schemas may differ in them.
-    """
+def _with_source_types(sink: TableSchema, source: TableSchema, own: tuple[tuple[str, str], ...]) -> TableSchema:
+    """Return the sink's schema with the source's `own` type of each column that has the same type here."""
     columns = []
     for column in sink.columns:
         at = column_index(source, column.name)
         same = at is not None and source.columns[at].type == column.type
-        columns.append(replace(column, source_type=types[at] if at is not None and same else ""))
+        columns.append(replace(column, source_type=own[at][0] if at is not None and same else ""))
     return replace(sink, columns=tuple(columns))
 
 

@@ -131,3 +131,17 @@ def _index(table: TableId, schema: TableSchema, name: str) -> int:
 def _unfit(table: TableId, reason: str) -> EngineError:
     hint = "the schemas kept for this pipeline do not fit its log; restore the state directory, or start over"
     return EngineError(f"a schema change does not fit the table: {reason}", where=str(table), hint=hint)
+
+
+def tables_after(tables: Iterable[TableId], changes: Iterable[SchemaChange]) -> set[TableId]:
+    """Return the tables that exist after the changes, given those that exist before."""
+    existing = set(tables)
+    for change in changes:
+        if isinstance(change, CreateTable):
+            existing.add(change.table)
+        elif isinstance(change, DropTable):
+            existing.discard(change.table)
+        elif isinstance(change, RenameTable):
+            existing.discard(change.table)
+            existing.add(change.new_table)
+    return existing

@@ -117,21 +117,26 @@ def delta(before: TableViews, after: TableViews) -> dict[str, Any]:
 
     Source tables that the rules do not change have no value under `rules`.
     """
-    source = _changed(before.source, after.source)
-    rules = dict.fromkeys(
+    source = _changed(before.source, after.source, _schema_to_json)
+    rules = [
         table
-        for table in {**source, **_changed(before.rules, after.rules)}
-        if table not in source or after.rules.get(table) != after.source.get(table)
-    )
+        for table in {**source, **_changed(before.rules, after.rules, _schema_to_json)}
+        if table not in source or _schema_to_json(after.rules.get(table)) != _schema_to_json(after.source.get(table))
+    ]
     found: dict[str, Any] = {
         "source": {_key(table): _schema_to_json(after.source.get(table)) for table in source},
         "rules": {_key(table): _schema_to_json(after.rules.get(table)) for table in rules},
-        "sink": {_key(table): _schema_to_json(after.sink.get(table)) for table in _changed(before.sink, after.sink)},
+        "sink": {
+            _key(table): _schema_to_json(after.sink.get(table))
+            for table in _changed(before.sink, after.sink, _schema_to_json)
+        },
         "pairs": [
             [table_to_json(source), table_to_json(sink), _to_json(after.pairs.get((source, sink)))]
             for source, sink in sorted(_changed(before.pairs, after.pairs))
         ],
-        "sinks": {_key(table): _to_json(after.sinks.get(table)) for table in _changed(before.sinks, after.sinks)},
+        "sinks": {
+            _key(table): _to_json(after.sinks.get(table)) for table in _changed(before.sinks, after.sinks, _to_json)
+        },
         "rule_texts": {
             _key(table): after.rule_texts.get(table) for table in _changed(before.rule_texts, after.rule_texts)
         },
@@ -141,8 +146,12 @@ def delta(before: TableViews, after: TableViews) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value or name == "routes"}
 
 
-def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, None]:
-    return dict.fromkeys(key for key in {**before, **after} if before.get(key) != after.get(key))
+def _changed(
+    before: Mapping[Any, Any], after: Mapping[Any, Any], to_json: Callable[[Any], Any] = lambda value: value
+) -> dict[Any, None]:
+    """The keys whose values differ as JSON: equal schemas may differ in the source's own types."""
+    pairs = ((key, before.get(key), after.get(key)) for key in {**before, **after})
+    return dict.fromkeys(key for key, old, new in pairs if old is not new and to_json(old) != to_json(new))
 
 
 def _key(table: TableId) -> str:

@@ -274,7 +274,9 @@ class SinkMap:
         match operation:
             case CreateShadow(schema=schema):
                 self._without_shadow_operations(table)
-                changed = schema if schema != self.schemas[table] else None
+                known = self.schemas[table]
+                same = schema is None or (schema, schema.own_types) == (known, known.own_types)
+                changed = None if same else schema
                 self._states[table] = replace(state, shadowed=self.shadows, shadow=changed)
             case DropShadow():
                 self._without_shadow_operations(table)

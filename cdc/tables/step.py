@@ -268,8 +268,8 @@ class Step:
         return change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
 
 
-def _shape(schema: TableSchema) -> tuple[object, object]:
-    return schema.columns, schema.primary_key
+def _shape(schema: TableSchema) -> tuple[object, ...]:
+    return schema.columns, schema.own_types, schema.primary_key
 
 
 def _kept(columns: str) -> str:

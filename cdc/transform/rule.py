@@ -66,7 +66,7 @@ class Rule:
         namespaces: the source's ids may be `namespace.schema.table`.
         own: the user's functions by upper-case name.
         on_error: the handling of values on which an expression fails.
-        typed: cached results of `cdc.transform.rule_types.typing_of`, by schema (`exact`).
+        typed: cached results of `cdc.transform.rule_types.typing_of`, by schema and the source's own types.
     """
 
     name: str

@@ -15,7 +15,6 @@ from cdc.transform.compiled import CompiledRule
 from cdc.transform.compiler import compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rule import Rule
-from cdc.transform.rule_types import exact
 from cdc.transform.rules import Rules
 from cdc.transform.user import forget_functions
 
@@ -37,11 +36,11 @@ class CachedRules:
 
     rules: Rules
     _engine: Engine | None = None
-    _compiled: OrderedDict[tuple[str, object], CompiledRule] = field(default_factory=OrderedDict)
+    _compiled: OrderedDict[tuple[str, TableSchema, object], CompiledRule] = field(default_factory=OrderedDict)
 
     def compiled(self, rule: Rule, schema: TableSchema, *, prove: bool = False) -> CompiledRule:
         """Return the rule compiled for tables of this schema; `prove` as in `compile_rule`. Raises SpecError."""
-        key = (rule.name, exact(schema))
+        key = (rule.name, schema, schema.own_types)
         if key not in self._compiled:
             self._engine = self._engine or _engine(self.rules)
             self._compiled[key] = compile_rule(rule, schema, self._engine, prove=prove)

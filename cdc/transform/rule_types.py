@@ -34,17 +34,12 @@ class Typing:
     condition: Typed | None
 
 
-def exact(schema: TableSchema) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
-    """The key of a schema in a cache: equal schemas may differ in the source's own types and character sets."""
-    return schema, tuple((column.source_type, column.charset) for column in schema.columns)
-
-
 def typing_of(rule: Rule, schema: TableSchema) -> Typing:
     """Check a rule against a table's schema, without an engine. Raises SpecError with every problem of the rule.
 
     The rule caches the result, as driver and tasks need it repeatedly.
     """
-    key = exact(schema)
+    key = schema, schema.own_types
     found: Typing | None = rule.typed.get(key)
     if found is None:
         found = rule.typed[key] = _typing_of(rule, schema)

@@ -92,6 +92,23 @@ def test_everything_is_read_as_it_was_written(tmp_path: Path, after: TableViews)
     assert [driver.at(batch) for batch in range(3)] == [FULL, after, FULL]
 
 
+def test_a_type_that_only_the_source_tells_apart_is_written(tmp_path: Path) -> None:
+    """Equal schemas: an ENUM with one more label. A shadow table that is created later is to have it."""
+    driver = log_of(tmp_path)
+    for batch, own in enumerate(("enum('a')", "enum('a','b')")):
+        schema = TableSchema((Column("e", DataType.parse("VARCHAR(1)"), source_type=own),))
+        states = {U: SinkState(shadowed=True, shadow=schema)}
+        driver.write(batch, TableViews({T: schema}, {T: schema}, {U: schema}, sinks=states))
+        found = log_of(tmp_path).at(batch)
+        shadow = found.sinks[U].shadow
+        assert shadow is not None
+        assert {each.own_types for each in (found.source[T], found.rules[T], found.sink[U], shadow)} == {((own, ""),)}
+    computed = TableSchema((Column("e", DataType.parse("VARCHAR(1)")),))
+    driver.write(2, TableViews({T: computed}, {T: computed}))
+    driver.write(3, TableViews({T: schema}, {T: computed}))
+    assert log_of(tmp_path).at(3).rules[T].own_types == (("", ""),)
+
+
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     driver = log_of(tmp_path)
     many = {f"t{number}": NARROW for number in range(500)}

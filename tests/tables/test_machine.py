@@ -90,6 +90,18 @@ def _check_pair(state: TableState, event: type[on.Event], merged: bool) -> None:
         assert pair.since == (0 if pair.state is state and not again else 7)
 
 
+@together("state, then", [(TableState.SHADOW, TableState.REQUESTED), (TableState.FROZEN, TableState.SUSPENDED)])
+def test_a_label_more_does_not_miss_the_shadow_table(state: TableState, then: TableState) -> None:
+    """Only the source tells the types apart, but a sink that has the source's refuses the label."""
+    old, new = (Column("e", DataType.parse("VARCHAR(1)"), source_type=own) for own in ("enum('a')", "enum('a','b')"))
+    schema = TableSchema((*KEYED.columns, old), KEYED.primary_key)
+    before = Tables({A: schema}, {ALL: schema}, {(A, ALL): PairState(state)}, {ALL: SinkState(shadowed=True)})
+    machine = Machine(Circumstances(to(("shop.a", ALL)), Policy(Behavior.EVOLVE)), before)
+    machine.handle(on.TableChanged(A, AlterColumnType(A, new, old)))
+    assert machine.tables.state((A, ALL)) is then
+    assert not machine.tables.sinks.state(ALL).shadowed
+
+
 def test_an_impossible_event_names_the_state_and_the_reason() -> None:
     before = Tables({A: KEYED}, {ALL: KEYED}, {(A, ALL): PairState(TableState.SHADOW)}, {ALL: SinkState(shadowed=True)})
     machine = Machine(Circumstances(to(("shop.a", ALL)), Policy(Behavior.EVOLVE)), before)

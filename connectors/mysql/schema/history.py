@@ -23,7 +23,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.schema import SchemaChange, SourceStatement, TableId, tables_after
+from cdc.evolution.apply import tables_after
+from cdc.schema import SchemaChange, SourceStatement, TableId
 from cdc.schema_json import change_from_json, change_to_json
 from cdc.state.store import RESTORE, Store
 from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
