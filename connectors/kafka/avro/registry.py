@@ -165,7 +165,7 @@ class Registry:
         except (ValueError, RecursionError):
             found = None
         answered = body.decode("utf-8", "replace").strip()[:_SHOWN]
-        if status in _PASSING or status >= 500:
+        if status in _PASSING or status >= 500 or (status == 200 and not body):
             raise side.unavailable(
                 f"HTTP {status}: {answered}", where=where, hint="the request is repeated until retry-timeout"
             )

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from email.message import Message
-from typing import Any
+from typing import Any, BinaryIO
 
 from connectors.shared.servers.address import Address, TimeLimits, Tls
 
@@ -128,14 +128,12 @@ class HttpConnection:
 
     def _head(self, timeout_s: float) -> tuple[int, Message]:
         self._socket.settimeout(timeout_s)
-        line = self._file.readline(_LONGEST_LINE)
-        if not line:
-            raise ConnectionResetError("the connection was closed before an answer")
-        fields = line.split(None, 2)
+        lines = _WholeLines(self._file)
+        fields = lines.readline().split(None, 2)
         if len(fields) < 2 or not fields[0].startswith(b"HTTP/1.") or not fields[1].isdigit():
             raise ConnectionResetError("the answer is not HTTP/1.1")
         try:
-            return int(fields[1]), http.client.parse_headers(self._file)
+            return int(fields[1]), http.client.parse_headers(lines)
         except http.client.HTTPException as error:
             raise ConnectionResetError(f"the answer's headers cannot be read: {error}") from error
 
@@ -180,3 +178,17 @@ class HttpConnection:
         if len(data) < length:
             raise ConnectionResetError("the answer ends in the middle of its body")
         return data
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeLines:
+    """Lines of an answer's head: half an address to be redirected to must not be used."""
+
+    file: BinaryIO
+
+    def readline(self, limit: int = _LONGEST_LINE, /) -> bytes:
+        """Return the next line with its end. Raises ConnectionResetError if the connection ends before."""
+        line = self.file.readline(limit)
+        if len(line) < limit and not line.endswith(b"\n"):
+            raise ConnectionResetError("the connection was closed before a whole answer")
+        return line

@@ -189,9 +189,18 @@ def test_no_answer_to_a_whole_load_is_not_guessed(serve: Callable[[Script], Serv
     assert no_secret(caught.value)
 
 
-def test_half_an_answer_is_no_answer(serve: Callable[[Script], Server]) -> None:
-    server = serve(lambda talk: talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"))
-    with pytest.raises(CommitUnknown, match="middle"):
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 404",
+        b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127",
+    ],
+)
+def test_half_an_answer_is_no_answer(serve: Callable[[Script], Server], answer: bytes) -> None:
+    server = serve(lambda talk: talk.send(answer))
+    with pytest.raises(CommitUnknown, match=r"middle|before a whole"):
         client(server.address).request("PUT", "/x")
 
 
