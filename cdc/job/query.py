@@ -15,7 +15,7 @@ from cdc.flow.task_result import TaskResult
 from cdc.job.checkpoint import sync_offsets
 from cdc.job.error_transport import briefly, recover
 from cdc.job.log_records import same_run
-from cdc.job.spark.session import java_errors_named, warm_workers
+from cdc.job.spark.session import is_running, java_errors_named, warm_workers
 from cdc.job.stream import FORMAT, data_source
 from cdc.job.stream_parts import StreamParts
 from cdc.job.watch import QueryStart
@@ -69,14 +69,25 @@ def query_of(
     batch = same_run(briefly(ForeachBatch(runner, parts.state)))
     start = partial(_start, spark, parts, batch, bounded=bounded)
     drained = None if bounded else partial(_start, spark, parts, batch, bounded=True)
-    workers = partial(warm_workers, spark, parts.side.task.warm, parts.parallelism)
-    return QueryStart(start, partial(_warm, workers, reads, say), drained)
+    group = f"warm-up for {parts.state.checkpoint}"
+    workers = partial(warm_workers, spark, parts.side.task.warm, parts.parallelism, group)
+    return QueryStart(start, partial(_warm, workers, partial(is_running, spark, group), reads, say), drained)
 
 
-def _warm(workers: Callable[[], None], reads: Callable[[], None], say: Callable[[str], None]) -> None:
-    """Warm the workers up during the first batch, once the stream reader is up; `say` logs it if it takes long."""
+def _warm(
+    workers: Callable[[], None], running: Callable[[], bool], reads: Callable[[], None], say: Callable[[str], None]
+) -> None:
+    """Warm the workers up during the first batch, once the stream reader is up; `say` logs it if it takes long.
+
+    Not while none is `running`: the batch, which may wait for its sink, has all slots.
+    """
+
+    def note(seconds: float) -> None:
+        if running():
+            say(_COMPILING.format(seconds=seconds))
+
     try:
-        with repeatedly(lambda seconds: say(_COMPILING.format(seconds=seconds)), SAY_EVERY_S):
+        with repeatedly(note, SAY_EVERY_S):
             workers()
     finally:
         reads()

@@ -13,16 +13,23 @@ from cdc.process.repeated import repeatedly
 
 
 def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while their tasks wait for the slot of one that waits for the sink."""
     monkeypatch.setattr(query, "SAY_EVERY_S", 0.01)
     told: list[str] = []
-    often, read = threading.Event(), threading.Event()
+    often, read, waits = threading.Event(), threading.Event(), iter([False] * 3)
+
+    def running() -> bool:
+        if next(waits, True):
+            return True
+        assert told == []
+        return False
 
     def say(line: str) -> None:
         told.append(line)
         if len(told) == 3:
             often.set()
 
-    query._warm(lambda: often.wait(30), read.set, say)
+    query._warm(lambda: often.wait(30), running, read.set, say)
     assert often.is_set()
     assert read.is_set()
     assert {line.partition(" for ")[0] for line in told} == {"the workers have been getting ready"}
@@ -31,7 +38,7 @@ def test_workers_that_take_long_are_told_until_they_are_ready(monkeypatch: pytes
 def test_workers_that_are_ready_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "SAY_EVERY_S", 3600.0)
     told: list[str] = []
-    query._warm(lambda: None, lambda: None, told.append)
+    query._warm(lambda: None, lambda: True, lambda: None, told.append)
     assert told == []
 
 

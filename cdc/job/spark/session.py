@@ -324,8 +324,8 @@ def _not_of_a_callback(record: logging.LogRecord) -> bool:
     return os.environ.get("CDC_DEBUG") == "1" or "Python Proxy" not in record.getMessage()
 
 
-def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:
-    """Start the Python workers and call `warm` in each. Driver, in a thread.
+def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int, group: str) -> None:
+    """Start the Python workers and call `warm` in each, as a job of this group. Driver, in a thread.
 
     Failures are ignored: the first batch loads what is missing, and reports errors.
     """
@@ -335,4 +335,15 @@ def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> N
         yield from rows
 
     with contextlib.suppress(PySparkException, *JAVA_GONE):
+        spark.sparkContext.setJobGroup(group, "warm-up")
         spark.range(0, tasks, 1, tasks).mapInArrow(load, "id long").collect()
+
+
+def is_running(spark: SparkSession, group: str) -> bool:
+    """Return whether a task of a job group runs, rather than waits for a slot that another task has."""
+    with contextlib.suppress(PySparkException, *JAVA_GONE):
+        tracker = spark.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return any(stage.numActiveTasks for stage in stages if stage)
+    return False
