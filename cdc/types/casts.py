@@ -22,6 +22,7 @@ from cdc.types.kinds import BINARIES, REALS, TEXTS, TIMESTAMPS
 Cast = Callable[[pa.Array], pa.Array]
 """Casts a column. Raises ArrowInvalid, ValueError or ArithmeticError if a value does not fit."""
 
+_TIMES = frozenset({Kind.TIME, *TIMESTAMPS})
 _EXACT = Context(prec=100)
 _MOST = 76
 """The most digits of an Arrow decimal128."""
@@ -29,6 +30,28 @@ _MOST = 76
 
 def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
     """The cast from one type to another; None if values need no cast."""
+    cast = _any_digits(source, target, zone)
+    digits = target.length if target.kind in _TIMES else None
+    if digits is None or digits >= _fractional_digits(source):
+        return cast
+    return lambda values: _without_more(values if cast is None else cast(values), digits)
+
+
+def _fractional_digits(source: DataType) -> int:
+    """The most fractional digits of a second in values of a type."""
+    return source.length or 0 if source.kind in (Kind.DATE, *_TIMES) else 6
+
+
+def _without_more(times: pa.Array, digits: int) -> pa.Array:
+    """Refuse times with more fractional digits; sinks round or cut them silently."""
+    micros = times.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if (micros % 10 ** (6 - digits)).any():
+        raise ValueError("more fractional digits")
+    return times
+
+
+def _any_digits(source: DataType, target: DataType, zone: str) -> Cast | None:
+    """The cast; None if values need none, whatever their fractional digits are."""
     if source == target:
         return None
     if target.kind is Kind.JSON:
@@ -45,6 +68,8 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
         return lambda values: _zoned(target, zone)(values.cast(pa.timestamp("us")))
     if arrow_type(source) == arrow_type(target):
         return None
+    if target.kind in REALS and (source.kind is Kind.DECIMAL or (target.kind is Kind.FLOAT and source.kind in REALS)):
+        return _to_real(target)
     if target.kind is Kind.DECIMAL:
         return _to_decimal(target)
     if target.kind is Kind.DATE and source.kind in TIMESTAMPS:
@@ -98,6 +123,22 @@ def _to_decimal(target: DataType) -> Cast:
         if pa.types.is_integer(values.type):
             return values.cast(pa.decimal256(_MOST, target.scale or 0)).cast(target_type)
         return pa.array([_number(value) for value in values.to_pylist()], target_type)
+
+    return cast
+
+
+def _to_real(target: DataType) -> Cast:
+    """Cast decimals and doubles that stay the same number; Arrow would silently round others, or make them infinite."""
+    target_type = arrow_type(target)
+
+    def cast(values: pa.Array) -> pa.Array:
+        found = values.cast(target_type)
+        same = pc.equal(found.cast(values.type), values)
+        if pa.types.is_floating(values.type):
+            same = pc.or_(same, pc.is_nan(values))
+        if not pc.all(same, min_count=0).as_py():
+            raise ValueError("a rounded number")
+        return found
 
     return cast
 

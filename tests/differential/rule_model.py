@@ -80,7 +80,7 @@ def fitted(value: Any, source: Type, there: Type) -> Any:
         return value.date() if value == datetime(value.year, value.month, value.day) else None
     if there[0] == "TIMESTAMP" and not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)
-    return value
+    return None if there == ("TIMESTAMP", 0) and value.microsecond else value
 
 
 # rules

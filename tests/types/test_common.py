@@ -120,6 +120,40 @@ def test_a_number_of_as_many_digits_as_a_long_decimal_has_fits_into_it() -> None
     assert cast(pa.array([nines], pa.decimal128(38, 0))).to_pylist() == [f"{nines}.00"]
 
 
+def test_a_fraction_of_a_second_does_not_fit_into_a_type_of_fewer_digits() -> None:
+    """Doris and MySQL would round it; StarRocks' load would cut it."""
+    half, whole = timedelta(seconds=7, milliseconds=500), timedelta(seconds=7)
+    for source, target, kind in (
+        ("TIMESTAMP(3)", "TIMESTAMP(0)", pa.timestamp("us")),
+        ("TIMESTAMP_LTZ(6)", "TIMESTAMP(0)", pa.timestamp("us", "UTC")),
+        ("TIME(1)", "TIME(0)", pa.duration("us")),
+    ):
+        cast = cast_for(DataType.parse(source), DataType.parse(target), "UTC")
+        assert cast is not None
+        seconds = pa.array([whole, None], pa.duration("us")).view(pa.int64()).cast(kind)
+        assert len(cast(seconds)) == 2
+        with pytest.raises(ValueError, match="fractional digits"):
+            cast(pa.array([half], pa.duration("us")).view(pa.int64()).cast(kind))
+    assert cast_for(DataType.parse("TIMESTAMP(0)"), DataType.parse("TIMESTAMP(3)"), "UTC") is None
+    from_text = cast_for(DataType.parse("STRING"), DataType.parse("TIMESTAMP(0)"), "UTC")
+    assert from_text is not None
+    with pytest.raises(ValueError, match="fractional digits"):
+        from_text(pa.array(["2024-01-01 00:00:00.5"]))
+
+
+def test_a_number_that_a_column_of_less_precision_would_round_does_not_fit() -> None:
+    for source, target, kept, lost in (
+        ("DOUBLE", "FLOAT", pa.array([0.5, None, float("nan")]), pa.array([0.1])),
+        ("DOUBLE", "FLOAT", pa.array([-0.0, float("inf")]), pa.array([1e300])),
+        ("DECIMAL(20, 2)", "DOUBLE", pa.array([Decimal("0.10"), None]), pa.array([Decimal("123456789012345678.10")])),
+    ):
+        cast = cast_for(DataType.parse(source), DataType.parse(target), "UTC")
+        assert cast is not None
+        assert len(cast(kept)) == len(kept)
+        with pytest.raises(ValueError, match=r"rounded|does not fit"):
+            cast(lost)
+
+
 def test_a_time_that_the_zone_skips_or_has_twice_is_not_bent() -> None:
     to_instant = cast_for(DataType.parse("TIMESTAMP(0)"), DataType.parse("TIMESTAMP_LTZ(0)"), "Europe/Berlin")
     to_clock = cast_for(DataType.parse("TIMESTAMP_LTZ(0)"), DataType.parse("TIMESTAMP(0)"), "Europe/Berlin")

@@ -6,7 +6,7 @@ import pyarrow as pa
 from together import together
 
 from cdc.schema import Column, DataType
-from connectors.mysql.sink.text import WrittenColumn, literals, load_body
+from connectors.mysql.sink.text import WrittenColumn, literals, load_body, refusals
 from connectors.mysql.sink.types import ServerType, column_type
 
 COLUMNS = [WrittenColumn("id", ServerType("int")), WrittenColumn("note", ServerType("text")),
@@ -45,6 +45,19 @@ def _literal(value: object) -> str:
     if isinstance(value, bytes):
         return f"x'{value.hex()}'"
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
+
+
+def test_a_time_with_more_fractional_digits_than_its_column_is_refused() -> None:
+    """Servers round it without a warning."""
+    times = pa.array([500_000, None, 7_000_000, 250_000], pa.int64())
+    rows = pa.record_batch({"at": times.view(pa.timestamp("us")), "for": times.view(pa.duration("us"))})
+    for at, span, refused in (
+        ("datetime", "time(2)", [0, 3]),
+        ("timestamp(1)", "time(6)", [3]),
+        ("text", "time(2)", []),
+    ):
+        columns = [WrittenColumn("at", ServerType(at), exact=True), WrittenColumn("for", ServerType(span), exact=True)]
+        assert list(refusals(rows, columns)) == refused
 
 
 def test_labels_of_which_two_are_shown_alike_are_text_here() -> None:
