@@ -212,9 +212,11 @@ def _databases(found: Figures) -> Iterator[str]:
 def _documents(found: Figures) -> Iterator[str]:
     yield from _whole(found, f"OpenSearch {found['version']}")
     plain = found["plain_loop"]
-    yield f"a plain loop over the same documents: {plain['rows_per_s']:,} documents/s in {plain['wall_s']:.1f} s"
+    for what, alone in plain.items():
+        rate, wall = alone["rows_per_s"], alone["wall_s"]
+        yield f"a plain loop over the same documents, {what}: {rate:,} documents/s in {wall:.1f} s"
     yield "of that: " + ", ".join(f"{name} {run['of_plain_loop']:.2f}" for name, run in found["workloads"].items())
-    yield _servers(found, plain)
+    yield _servers(found, plain["inserts"]) + f" and {plain['updates']['server_cpu_s_per_million']:.1f}"
 
 
 def _servers(found: Figures, alone: Figures) -> str:
