@@ -31,8 +31,9 @@ _TABLES = (
 )
 _NAMES = _TABLES.replace(", TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT", "")
 _COLUMNS = (
-    "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, IS_NULLABLE, COLUMN_DEFAULT, "
-    "COLUMN_COMMENT, EXTRA, ORDINAL_POSITION, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE "
+    "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, IS_NULLABLE, "
+    "CAST(COLUMN_DEFAULT AS BINARY), COLUMN_COMMENT, EXTRA, ORDINAL_POSITION, GENERATION_EXPRESSION "
+    "FROM information_schema.COLUMNS WHERE "
 )
 _KEYS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM information_schema.STATISTICS "
@@ -212,13 +213,15 @@ def _default(value: object, kind: str, length: int | None, extra: str, *, mariad
     """Return the text of a literal default; None without one, and for expressions, which have no fixed value.
 
     MySQL shows a literal bare and marks expressions in EXTRA; MariaDB shows SQL text: `'a'`, `NULL`, `5`, `uuid()`.
-    Bytes are `0x6162` in MySQL, with BINARY unpadded; in MariaDB they are text, in newer versions `x'6162'`.
+    Bytes are `0x6162` in MySQL, with BINARY unpadded, and themselves in OceanBase; in MariaDB they are text, in newer
+    versions `x'6162'`.
     """
     if value is None or _GENERATED.search(extra) or "DEFAULT_GENERATED" in extra:
         return None
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    raw = value if isinstance(value, bytes) else str(value).encode()
+    text = raw.decode("utf-8", "replace")
     if not mariadb and is_bytes(kind):
-        return bytes_text(bytes.fromhex(text[2:]) if _HEX.fullmatch(text) else text.encode(), kind, length)
+        return bytes_text(bytes.fromhex(text[2:]) if _HEX.fullmatch(text) else raw, kind, length)
     if not mariadb:
         return None if kind in ("datetime", "timestamp") and text.upper().startswith("CURRENT_TIMESTAMP") else text
     if is_bytes(kind) and (digits := _DIGITS.fullmatch(text)):

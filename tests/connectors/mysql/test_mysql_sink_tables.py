@@ -342,6 +342,16 @@ def test_a_row_that_is_too_long_in_utf8mb4_has_texts(harness: Harness) -> None:
         assert list(harness.sink().plan_text([AlterColumnType(USERS, longest, columns[2])])) == []
 
 
+def test_a_table_with_a_default_of_bytes_is_read_again(harness: Harness) -> None:
+    """OceanBase shows them as they are, which is no text."""
+    raw = Column("raw", DataType.parse("VARBINARY(9)"), default="0x64981F", source_type="varbinary(9)")
+    sink = created(harness.sink(), USERS, SCHEMA)
+    commit(sink, 0, users(("+I", 1, "a")))
+    sink.apply(1, [AddColumn(USERS, raw)])
+    harness.sink().apply(2, [AddColumn(USERS, Column("more", DataType.parse("INT")))])
+    assert harness.server.execute("SELECT HEX(raw), more FROM shop.users") == (("64981F", None),)
+
+
 def test_a_server_that_takes_small_packets_gets_them(harness: Harness) -> None:
     """It ends the session at a larger one, also within LOAD DATA."""
     if harness.server.flavor == "oceanbase":
