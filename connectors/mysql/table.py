@@ -6,7 +6,7 @@ Definitions come from three places that must agree: `information_schema`, DDL in
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
@@ -40,6 +40,7 @@ class MySqlColumn:
         nullable, default, comment: as in `cdc.schema.Column`.
         generated: a virtual or stored generated column.
         auto_increment: the server numbers rows that have no value, or 0.
+        generated_key: MySQL's generated invisible primary key, which stays the first column.
     """
 
     name: str
@@ -54,6 +55,12 @@ class MySqlColumn:
     comment: str = ""
     generated: bool = False
     auto_increment: bool = False
+    generated_key: bool = False
+
+    def shown(self, *, visible: bool) -> MySqlColumn:
+        """Return the column as VISIBLE or INVISIBLE, which only matters for a generated key."""
+        key = self.name == "my_row_id" and self.type == "bigint" and self.unsigned and self.auto_increment
+        return replace(self, generated_key=key and not visible)
 
 
 @dataclass(frozen=True, slots=True)

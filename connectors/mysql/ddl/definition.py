@@ -44,12 +44,12 @@ from connectors.shared.ddl.statements import (
     SetDefaultClause,
     TableOptions,
     VersioningClause,
+    VisibilityClause,
 )
 
 _C = TypeVar("_C", bound=Clause)
 _COMMENT_CHARS = 2048
 """Characters that a server keeps of a longer table comment, in non-strict sessions."""
-_GENERATED_KEY = "my_row_id"
 _ZERO = Default(DefaultKind.NUMBER, "0")
 
 _DATES = frozenset({"date", "datetime", "timestamp"})
@@ -149,6 +149,8 @@ class _Alteration:
         for clause in self._of(NotNullClause):
             fixed |= {name.lower() for name in clause.columns}
         columns = tuple(self._fixed(c) if c.name.lower() in fixed else c for c in self.columns)
+        shown = {clause.name.lower(): clause.visible for clause in self._of(VisibilityClause)}
+        columns = tuple(c.shown(visible=shown[name]) if (name := c.name.lower()) in shown else c for c in columns)
         table = replace(self.table, columns=columns, primary_key=key, charset=self.charset, comment=self.comment)
         if self.versioned:
             table = self._with_versions(table)
@@ -304,7 +306,7 @@ class _Alteration:
         self.taken.add(column.name.lower())
         self.origins[column.name] = origin
         if position is not None and position.first:
-            after_key = self.dialect.generated_keys and any(one.name == _GENERATED_KEY for one in self.columns[:1])
+            after_key = any(one.generated_key for one in self.columns[:1])
             self.columns.insert(int(after_key), column)
         elif position is not None and position.after is not None:
             after = self._find(self.columns, position.after)

@@ -40,7 +40,7 @@ def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Dd
         comment=definition.comment[:_COMMENT_CHARS],
         generated=definition.generated,
         auto_increment=definition.auto_increment,
-    )
+    ).shown(visible=dialect.mariadb or not definition.invisible)
     return replace(column, default=default_text(definition.default, column, dialect))
 
 
@@ -117,7 +117,7 @@ def _lob(family: str, size: int) -> str:
 
 
 def _nullable(definition: ColumnDefinition, dialect: DdlDialect) -> bool:
-    if definition.auto_increment or definition.primary_key:
+    if definition.primary_key:
         return False
     if definition.nullable is None and definition.type.name == "timestamp" and not dialect.explicit_timestamps:
         return definition.generated

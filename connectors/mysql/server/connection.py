@@ -24,8 +24,12 @@ MySqlConnection: TypeAlias = "Connection[Any]"
 RETRY = RetryPolicy(first_pause_s=0.5, longest_pause_s=15.0)
 """Pauses between attempts to reach a server."""
 # Fixed for every session, whatever the server's defaults: TIMESTAMP values in UTC, backslash escapes in literals on,
-# and no mode that changes what a SELECT returns (PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES).
-_SESSION = "SET SESSION time_zone = '+00:00', sql_mode = ''"
+# no mode that changes what a SELECT returns (PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES), all rows of a result however long
+# it takes, and no transaction or disconnection after a ROLLBACK.
+_SESSION = (
+    "SET SESSION time_zone = '+00:00', sql_mode = '', sql_select_limit = 18446744073709551615, sql_big_selects = 1, "
+    "completion_type = 0 /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,7 +193,7 @@ def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
         parsed = parse_column_type(str(row[3]))
     except ValueError as error:
         raise ValueError(f"column {name}: {error}") from error
-    return MySqlColumn(
+    column = MySqlColumn(
         name=name,
         type=parsed.type,
         length=parsed.length,
@@ -207,6 +207,7 @@ def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
         generated=bool(_GENERATED.search(extra)),
         auto_increment="auto_increment" in extra.lower(),
     )
+    return column.shown(visible=mariadb or "INVISIBLE" not in extra)
 
 
 def _default(value: object, kind: str, length: int | None, extra: str, *, mariadb: bool) -> str | None:

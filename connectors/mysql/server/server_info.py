@@ -20,8 +20,7 @@ Row: TypeAlias = tuple[Any, ...]
 _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
     "gtid_purged", "lower_case_table_names", "explicit_defaults_for_timestamp", "log_replica_updates",
-    "log_slave_updates", "innodb_native_foreign_keys", "sql_generate_invisible_primary_key",
-    "binlog_storage_engine",
+    "log_slave_updates", "innodb_native_foreign_keys", "binlog_storage_engine",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -42,7 +41,6 @@ class ServerInfo:
         explicit_timestamps: explicit_defaults_for_timestamp.
         logs_received: log_replica_updates: it logs changes received from other servers.
         logs_cascades: it logs row changes by foreign keys: MySQL since 9.6, unless `innodb_native_foreign_keys` is on.
-        generated_keys: sql_generate_invisible_primary_key, of MySQL.
         log_engine: MariaDB's binlog_storage_engine; empty if the log is in files.
         do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case if names ignore case.
         row_image, row_format: binlog_row_image and so on, upper case.
@@ -65,7 +63,6 @@ class ServerInfo:
     explicit_timestamps: bool = True
     logs_received: bool = True
     logs_cascades: bool = False
-    generated_keys: bool = False
     log_engine: str = ""
     do_db: frozenset[str] = frozenset()
     ignore_db: frozenset[str] = frozenset()
@@ -78,7 +75,6 @@ class ServerInfo:
             own,
             explicit_timestamps=self.explicit_timestamps,
             logs_cascades=self.logs_cascades,
-            generated_keys=self.generated_keys,
         )
 
     @property
@@ -184,7 +180,6 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
         explicit_timestamps=values.get("explicit_defaults_for_timestamp", "OFF").upper() == "ON",
         logs_received="ON" in (values.get(name, "").upper() for name in ("log_replica_updates", "log_slave_updates")),
         logs_cascades=values.get("innodb_native_foreign_keys", "").upper() == "OFF",
-        generated_keys=values.get("sql_generate_invisible_primary_key", "").upper() == "ON",
         log_engine=values.get("binlog_storage_engine", ""),
     )
 

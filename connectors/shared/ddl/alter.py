@@ -29,6 +29,7 @@ from connectors.shared.ddl.statements import (
     SetDefaultClause,
     TableOptions,
     VersioningClause,
+    VisibilityClause,
 )
 
 _PARTITION_VERBS = (
@@ -170,8 +171,8 @@ def _alter(cursor: Cursor) -> list[Clause]:
     if cursor.accept("DROP", "DEFAULT"):
         return [SetDefaultClause(name, None, if_exists)]
     cursor.expect("SET")
-    if cursor.accept_any("VISIBLE", "INVISIBLE"):
-        return []
+    if cursor.at_any("VISIBLE", "INVISIBLE"):
+        return [VisibilityClause(name, visible=cursor.next().word == "VISIBLE")]
     cursor.expect("DEFAULT")
     return [SetDefaultClause(name, parse_default(cursor), if_exists)]
 

@@ -192,10 +192,11 @@ _HANDLERS: dict[str, Callable[[Cursor, ColumnDefinition], _Fields]] = {
     "REF_SYSTEM_ID": _one_value, "COMPRESSED": _compressed, "WITH": _with, "WITHOUT": _without,
 }  # fmt: skip
 _WORDS: dict[str, _Fields] = {
-    "NULL": {"nullable": True}, "AUTO_INCREMENT": {"auto_increment": True}, "KEY": {"primary_key": True},
-    "VIRTUAL": {}, "STORED": {}, "PERSISTENT": {}, "VISIBLE": {}, "INVISIBLE": {},
+    "NULL": {"nullable": True}, "AUTO_INCREMENT": {"auto_increment": True, "nullable": False},
+    "KEY": {"primary_key": True},
+    "VIRTUAL": {}, "STORED": {}, "PERSISTENT": {}, "VISIBLE": {}, "INVISIBLE": {"invisible": True},
 }  # fmt: skip
-"""Attributes of one word; the last ones do not affect rows."""
+"""Attributes of one word; some do not affect rows."""
 
 
 def _default_now(cursor: Cursor) -> Default:

@@ -40,7 +40,6 @@ class DdlDialect:
             NULL.
         logs_cascades: row changes by foreign keys are in the log: MySQL since 9.6, unless `innodb_native_foreign_keys`
             is on.
-        generated_keys: MySQL's `sql_generate_invisible_primary_key`: a table's `my_row_id` stays its first column.
         strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
         pads_char: PAD_CHAR_TO_FULL_LENGTH: a converted CHAR has trailing spaces.
         fixed_zone: the session's time zone is known to have no repeated hour.
@@ -56,7 +55,6 @@ class DdlDialect:
     brackets: bool = False
     explicit_timestamps: bool = True
     logs_cascades: bool = False
-    generated_keys: bool = False
     strict: bool = False
     pads_char: bool = False
     fixed_zone: bool = False

@@ -76,6 +76,7 @@ class ColumnDefinition:
     versioned: bool = False
     primary_key: bool = False
     auto_increment: bool = False
+    invisible: bool = False
     updated_now: bool = False
 
 
@@ -157,6 +158,14 @@ class SetDefaultClause:
 
 
 @dataclass(frozen=True, slots=True)
+class VisibilityClause:
+    """ALTER [COLUMN] ... SET VISIBLE or INVISIBLE."""
+
+    name: str
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AddPrimaryKeyClause:
     """ADD PRIMARY KEY, also by a column's own PRIMARY KEY."""
 
@@ -228,6 +237,7 @@ Clause = (
     | RenameColumnClause
     | DropColumnClause
     | SetDefaultClause
+    | VisibilityClause
     | AddPrimaryKeyClause
     | DropPrimaryKeyClause
     | NotNullClause

@@ -24,11 +24,9 @@ LONGEST_WAIT_S: Final = 3600.0
 """Maximum wait for the next bytes of a result: a filter may skip many rows before one that is sent."""
 _READER: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
-    "lock_wait_timeout = {lock_wait_s}, sql_select_limit = 18446744073709551615, sql_big_selects = 1"
+    "lock_wait_timeout = {lock_wait_s}"
 )
-"""Returns values as stored, without a row limit; long timeouts for a reader that pauses, a short one for locks."""
-_TIME_LIMITS: Final = {"mysql": ("max_execution_time", (5, 7, 8)), "mariadb": ("max_statement_time", (10, 1, 1))}
-"""The variable that limits the time of statements, and the first version that has it."""
+"""Returns values as stored; long timeouts for a reader that pauses, a short one for locks."""
 _PREPARED_DENIED: Final = ("1401", "1227")
 _ENGINE: Final = (
     "SELECT t.ENGINE, t.TABLE_TYPE, e.TRANSACTIONS FROM information_schema.TABLES t "
@@ -64,9 +62,6 @@ class ChunkSessions:
             raise
         try:
             query(self.reader, _READER.format(lock_wait_s=lock_wait_s))
-            limit, since = _TIME_LIMITS[self.info.flavor]
-            if self.info.version_number >= since:
-                query(self.reader, f"SET SESSION {limit} = 0")
             query(self.reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         except BaseException:
             self.close()

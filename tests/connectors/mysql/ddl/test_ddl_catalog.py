@@ -66,15 +66,6 @@ def test_a_moved_column_touches_the_table_without_a_change() -> None:
     assert result.captured
 
 
-@pytest.mark.parametrize("generated_keys", [True, False])
-def test_a_generated_invisible_key_stays_first_where_the_server_makes_such_keys(generated_keys: bool) -> None:
-    one = catalog("CREATE TABLE t (my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT)")
-    one.dialect = replace(one.dialect, generated_keys=generated_keys)
-    one.apply("ALTER TABLE t ADD b INT FIRST, MODIFY a BIGINT FIRST", "shop")
-    found = ["my_row_id", "a", "b"] if generated_keys else ["a", "b", "my_row_id"]
-    assert [column.name for column in one.tables[T].columns] == found
-
-
 @together("sql", ["ALTER TABLE t ADD INDEX (a)", "CREATE INDEX i ON t (a)", "ANALYZE TABLE t", "BEGIN"])
 def test_statements_that_change_nothing_here(sql: str) -> None:
     result = catalog("CREATE TABLE t (a INT)").apply(sql, "shop")

@@ -65,6 +65,21 @@ def test_the_session_is_utf8_utc_and_without_surprising_modes(any_server: MySqlS
     assert ask(options_for(any_server), sql) == ("+00:00", "utf8mb4", "", 1)
 
 
+def test_a_session_gets_all_rows_and_stays_after_a_rollback_whatever_the_servers_defaults(
+    any_server: MySqlServer,
+) -> None:
+    limit = "max_execution_time" if any_server.flavor == "mysql" else "max_statement_time"
+    ours = {"sql_select_limit": 18446744073709551615, "sql_big_selects": 1, "completion_type": "NO_CHAIN", limit: 0}
+    theirs = {"sql_select_limit": 1, "sql_big_selects": 0, "completion_type": 2, limit: 9}
+    before = any_server.execute("SELECT " + ", ".join(f"@@GLOBAL.{name}" for name in theirs))[0]
+    try:
+        any_server.execute(*(f"SET GLOBAL {name} = {value}" for name, value in theirs.items()))
+        found = ask(options_for(any_server), "SELECT " + ", ".join(f"@@{name}" for name in ours))
+    finally:
+        any_server.execute(*(f"SET GLOBAL {name} = {value}" for name, value in zip(theirs, before, strict=True)))
+    assert found == tuple(ours.values())
+
+
 @pytest.mark.mysql
 def test_caching_sha2_password_without_tls_uses_the_servers_rsa_key(mysql_server: MySqlServer) -> None:
     name = new_user(mysql_server, "caching_sha2_password")
