@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,19 +25,24 @@ class SplitReader:
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Read the blocks of a split. Raises SourceError."""
         split = load_payload(split)
-        store, payload, log = self.parts.context.store, split.payload, LogReader(self.parts)
+        parts, payload = self.parts, split.payload
         if isinstance(payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self.parts.options, store, self.parts.streams, self.parts.captures, count, report)
+            return read_chunks(split, parts.options, parts.context.store, parts.streams, parts.captures, count, report)
         if isinstance(payload, FilteredRange):
-            from connectors.mysql.snapshot.filter.tail_filter import TailFilter, report_uncertain
+            return self._filtered(payload, split.index, count, report)
+        return LogReader(parts).read(payload, split.index, count, report, lambda: None)
 
-            tables = self.parts.schemas.history.tables(payload.part.schemas)
-            kept = TailFilter.of(payload, store, tables, LazySession(self.parts.streams.session).only_row)
-            moved = partial(report_uncertain, payload, kept, report)
-            return kept.blocks(log.read(payload.part, split.index, count, report, moved))
-        return log.read(payload, split.index, count, report, lambda: None)
+    def _filtered(self, wanted: FilteredRange, index: int, count: Count, report: Report) -> Iterator[ChangeBlock]:
+        """Read a range of the log without the rows that chunks hold."""
+        from connectors.mysql.snapshot.filter.tail_filter import TailFilter, report_uncertain
+
+        tables = self.parts.schemas.history.tables(wanted.part.schemas)
+        with closing(LazySession(self.parts.streams.session)) as session:
+            kept = TailFilter.of(wanted, self.parts.context.store, tables, session.only_row)
+            moved = partial(report_uncertain, wanted, kept, report)
+            yield from kept.blocks(LogReader(self.parts).read(wanted.part, index, count, report, moved))
 
     def warm(self) -> None:
         """Load the kernels; the first run on a machine compiles them."""

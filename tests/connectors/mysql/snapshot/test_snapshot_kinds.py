@@ -13,6 +13,8 @@ from test_snapshot_source import Shop, numbers
 
 from cdc.source import Limits, Offset, Split
 from cdc_services.server import MySqlServer
+from connectors.mysql import split_reader
+from connectors.mysql.server.lazy_session import LazySession
 from connectors.mysql.snapshot.plan.payloads import load_payload
 from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.snapshot.read import opening
@@ -143,6 +145,35 @@ def test_connections_are_no_more_than_allowed(shop: Shop, monkeypatch: pytest.Mo
     assert max(map(len, seen)) <= 3
     assert max(sum("t" in names for names in reads) for reads in seen) == 1
     assert max(sum("u" in names for names in reads) for reads in seen) == 1
+
+
+def test_the_session_that_places_keys_of_text_ends_with_its_split(
+    any_server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = []
+
+    class Recorded(LazySession):
+        def only_row(self, statement: str) -> tuple[Any, ...]:
+            row = super().only_row(statement)
+            sessions.append(self._connection)
+            return row
+
+    monkeypatch.setattr(split_reader, "LazySession", Recorded)
+    database = any_server.new_database("places")
+    values = ", ".join(f"('key {number}', 'a')" for number in range(100))
+    any_server.execute(
+        "CREATE TABLE t (id VARCHAR(9) PRIMARY KEY, note VARCHAR(9))", f"INSERT INTO t VALUES {values}",
+        database=database,
+    )  # fmt: skip
+    steps = Steps(any_server, database, tmp_path)
+    while len(sessions) < 2:
+        end = steps.plan(Limits(1 << 26, 30))
+        any_server.execute(f"UPDATE t SET note = '{steps.batch}'", database=database)
+        steps.read(end)
+    steps.finish(any_server)
+    steps.assert_equal(any_server, "t")
+    steps.source.stop()
+    assert not any(session is not None and session.open for session in sessions)
 
 
 @pytest.mark.slow
