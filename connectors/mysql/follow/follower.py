@@ -58,7 +58,7 @@ class Follower(threading.Thread):
         self._heard_at, self._passed_by = clock(), LogPosition("")
         self.at_end = False
         """Whether the log had no more when it was last read."""
-        self._open_stream, self._segmenter, self._clock = open_stream, segmenter, clock
+        self._open_stream, self.segmenter, self._clock = open_stream, segmenter, clock
         self._ahead_bytes, self._until = ahead_bytes, until
         self._changed = threading.Condition()
         self._queue = SegmentQueue()
@@ -72,26 +72,6 @@ class Follower(threading.Thread):
         self.note = ""
 
     @property
-    def opened_files(self) -> dict[str, int]:
-        """Files begun since the start, with the second of their creation by the server; callers remove noted ones."""
-        return self._segmenter.opened_files
-
-    @property
-    def position_read(self) -> LogPosition:
-        """The position up to which the log was read."""
-        return self._segmenter.position_read
-
-    @property
-    def executed_gtids(self) -> str | None:
-        """The GTIDs that were read; None when unknown."""
-        return self._segmenter.executed_gtids
-
-    @property
-    def prepared(self) -> bool:
-        """Whether the log read so far had prepared XA transactions."""
-        return self._segmenter.prepared
-
-    @property
     def relevant(self) -> bool:
         """Whether the queue has log that concerns captured tables."""
         with self._changed:
@@ -100,17 +80,12 @@ class Follower(threading.Thread):
     @property
     def progress(self) -> LogProgress:
         """How far the log was read beyond the last batch taken."""
-        return LogProgress(self.position_read, self.relevant or self._segmenter.holds_rows)
+        return LogProgress(self.segmenter.position_read, self.relevant or self.segmenter.holds_rows)
 
     @property
-    def waiting_bytes(self) -> int:
-        """Log bytes read ahead and not yet in a batch."""
-        return self._queue.bytes
-
-    @property
-    def waiting_transactions(self) -> int | None:
-        """Transactions read ahead and not yet in a batch; None once the log has some without a GTID."""
-        return self._queue.transactions
+    def waiting(self) -> tuple[int, int | None]:
+        """Bytes and transactions read ahead and not yet in a batch; None once the log has some without a GTID."""
+        return self._queue.bytes, self._queue.transactions
 
     def poll(self, limits: Limits | None, wait_s: float) -> list[Segment]:
         """Return the segments of the next batch; empty when none arrived in time (a bounded run waits for its end).
@@ -168,7 +143,7 @@ class Follower(threading.Thread):
     def _follow(self) -> None:
         while not self._stopped:
             try:
-                self._read(self._open_stream(self._segmenter.position_read, self._until is not None))
+                self._read(self._open_stream(self.segmenter.position_read, self._until is not None))
                 return
             except SourceUnavailable as error:
                 if self._stopped:
@@ -191,8 +166,8 @@ class Follower(threading.Thread):
                     self._check_silence(LogPosition(stream.file, stream.position))
                     continue
                 self._heard_at, self._passed_by = self._clock(), LogPosition("")
-                self._look()
-                for segment in self._segmenter.feed(buffer):
+                self._behind(self.segmenter.position_read)
+                for segment in self.segmenter.feed(buffer):
                     self._enqueue(segment)
         except EndOfLog:
             self.at_end = True
@@ -211,9 +186,9 @@ class Follower(threading.Thread):
         try:
             return stream.read(READ_S)
         except CorruptLog as error:
-            if self._damaged_at == self.position_read:
+            if self._damaged_at == self.segmenter.position_read:
                 raise
-            self._damaged_at = self.position_read
+            self._damaged_at = self.segmenter.position_read
             raise SourceUnavailable(error.message, where=error.where, hint=error.hint) from error
 
     def _check_silence(self, here: LogPosition) -> None:
@@ -234,18 +209,15 @@ class Follower(threading.Thread):
             self._queue.put(segment)
             self._changed.notify_all()
         while not self._wait_for_room():
-            self._look()
+            self._behind(self.segmenter.position_read)
 
     def _wait_for_room(self) -> bool:
         """Wait briefly for room in the queue; returns whether there is any."""
         with self._changed:
             return self._changed.wait_for(lambda: self._stopped or self._queue.bytes <= self._ahead_bytes, READ_S)
 
-    def _look(self) -> None:
-        self._behind(self._segmenter.position_read)
-
     def _has_reached_end(self) -> bool:
-        return self._until is not None and self._segmenter.has_read(self._until)
+        return self._until is not None and self.segmenter.has_read(self._until)
 
     def _check_end(self, sent: LogPosition) -> None:
         """Raise SourceUnavailable if the server ended the log before the end that it had announced.

@@ -104,7 +104,7 @@ class Resumption:
         def open_stream(at: LogPosition, until_end: bool = False) -> BinlogStream:
             nonlocal opened
             if opened:
-                self._check_log(start, at, segmenter.executed_gtids)
+                self._check_log(start, at, segmenter.files.executed_gtids)
             opened = True
             return self._streams.at(at, until_end, server=server)
 

@@ -118,7 +118,8 @@ class Segmenter:
         self.prepared = False
         """Whether the log had prepared XA transactions: what follows depends on what came before."""
         self._open = _Open()
-        self._files = Continuity(done)
+        self.files = Continuity(done)
+        """The files and transactions that were read, including the current transaction."""
 
     @property
     def position_read(self) -> LogPosition:
@@ -138,16 +139,6 @@ class Segmenter:
         """Whether the current transaction has rows of captured tables."""
         return bool(self._open.tables)
 
-    @property
-    def opened_files(self) -> dict[str, int]:
-        """Files that began since the start, with the second in which the server opened them."""
-        return self._files.opened_files
-
-    @property
-    def executed_gtids(self) -> str | None:
-        """The GTIDs that were read, including that of the current transaction."""
-        return self._files.executed_gtids
-
     def feed(self, buffer: ReceiveBuffer) -> Iterator[Segment]:
         """Yield segments that end in this buffer, in log order.
 
@@ -157,7 +148,7 @@ class Segmenter:
             return
         if buffer.file != self.file:
             self._next_file(buffer)
-        self._files.check(buffer)
+        self.files.check(buffer)
         view = BufferView(buffer, self.position)
         if not self._begun:
             self._begin(buffer)
@@ -207,7 +198,7 @@ class Segmenter:
                 where=f"{self.file}:{self.position}",
                 hint=f"start over at {buffer.file}",
             )
-        self._files.next_file(self.file, buffer)
+        self.files.next_file(self.file, buffer)
         self.file, self.position, self._ids, self._again = buffer.file, 4, {}, set()
         self._file_begins = True
         self._in_transaction = self._announced = False
@@ -346,7 +337,7 @@ class Segmenter:
         if np.any(view.buffer.type[first:stop] == events.ANONYMOUS_GTID):
             gtids.append(ANONYMOUS)
         self._open.gtids += gtids
-        self._files.add(gtids)
+        self.files.add(gtids)
 
     def _tables(self, view: BufferView, first: int, stop: int) -> set[TableId]:
         """Return captured tables with a TABLE_MAP among events `first` up to `stop`."""

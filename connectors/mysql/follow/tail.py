@@ -111,7 +111,7 @@ class Tail:
         """Return the end of a batch that the follower has read."""
         end = end_offset(start, batch)
         self._planned, self._shared_plan = (end, batch), None
-        self._opened = follower.opened_files.pop(end.position.file, None)
+        self._opened = follower.segmenter.files.opened_files.pop(end.position.file, None)
         self._resumption.note_opened(end, self._opened)
         return end
 
@@ -147,8 +147,8 @@ class Tail:
         if self._planned is not None and self._planned[0].same_log(end):
             planned = self._planned[1]
         cuts = cuts_of(planned, start, end, parallelism)
-        follower = self._follower
-        if self._siblings is not None and planned is not None and follower is not None and not follower.prepared:
+        segmenter = None if self._follower is None else self._follower.segmenter
+        if self._siblings is not None and planned is not None and segmenter is not None and not segmenter.prepared:
             self._siblings.publish_plan(start, end, cuts, self._opened)
         return splits_at(start, end, cuts)
 
@@ -177,11 +177,11 @@ class Tail:
             return Lag(
                 end.bytes_behind(looked.upto),
                 follower.note,
-                transactions=end.transactions_behind(follower.executed_gtids),
+                transactions=end.transactions_behind(follower.segmenter.files.executed_gtids),
             )
+        size, transactions = follower.waiting
         if not looked.waiting:
-            return Lag(0, follower.note) if follower.note or not follower.waiting_bytes else None
-        size, transactions = follower.waiting_bytes, follower.waiting_transactions
+            return Lag(0, follower.note) if follower.note or not size else None
         if end is not None and at is not None:
             size = max(size, end.bytes_behind(at.position))
             there = end.transactions_behind(at.gtids)

@@ -221,7 +221,7 @@ def test_changes_of_other_tables_are_nothing_to_be_late_with(shop: Shop) -> None
     follower = source._parts.tail._follower
     assert follower is not None
     shop.run(f"INSERT INTO {other}.x VALUES (1)")
-    wait_for("the other table's row", lambda: follower.waiting_bytes > 0 and follower.at_end)
+    wait_for("the other table's row", lambda: follower.waiting[0] > 0 and follower.at_end)
     lag = source.lag()
     assert lag is not None
     assert (lag.bytes, lag.transactions) == (0, 0)

@@ -72,7 +72,7 @@ def test_segments_come_in_log_order() -> None:
     with following(FakeServer(FakeStream([None, *transactions(), None]))) as follower:
         assert taken(follower, 3) == ends(SCRIPT, 4, 9, 14)
         assert follower.poll(None, 0.0) == []
-        assert follower.waiting_bytes == 0
+        assert follower.waiting[0] == 0
 
 
 def test_it_goes_on_behind_the_last_event_after_a_cut() -> None:
@@ -291,7 +291,7 @@ def test_another_server_is_told_at_once_as_what_waits_is_of_no_use() -> None:
     server = FakeServer(FakeStream([*transactions(), CUT]), AnotherServer("moved"))
     with following(server) as follower:
         follower.join(LONG_S)
-        assert follower.waiting_bytes
+        assert follower.waiting[0]
         with pytest.raises(AnotherServer):
             follower.poll(ONE_BY_ONE, LONG_S)
 
