@@ -38,16 +38,6 @@ def column_type(doris: DorisServer, db: str, name: str) -> str:
     return {row[0]: str(row[1]) for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.t")}[name]
 
 
-def test_a_wider_number_is_a_job(doris: DorisServer, db: str) -> None:
-    doris.load(db, b"1,5\n")
-    doris.eventually(f"SELECT n FROM {db}.t", [(5,)])
-    doris.query(f"ALTER TABLE {db}.t MODIFY COLUMN n BIGINT")
-    assert job(doris, db, "FINISHED", "CANCELLED") == "FINISHED"
-    assert column_type(doris, db, "n") == "bigint"
-    assert doris.load(db, b"2,5000000000\n", strict_mode="true")["Status"] == "Success"
-    assert doris.eventually(f"SELECT n FROM {db}.t ORDER BY id", [(5,), (5000000000,)]) == [(5,), (5000000000,)]
-
-
 def test_a_job_waits_for_prepared_transactions(doris: DorisServer, db: str) -> None:
     txn = doris.prepare(db, b"1,5\n", "older")["TxnId"]
     doris.query(f"ALTER TABLE {db}.t MODIFY COLUMN n BIGINT")
@@ -74,15 +64,6 @@ def test_a_transaction_after_the_change_does_not_hold_it_up(doris: DorisServer, 
     assert doris.eventually(f"SELECT id, n FROM {db}.t", [(2, 6)]) == [(2, 6)]
 
 
-def test_a_job_can_be_cancelled(doris: DorisServer, db: str) -> None:
-    txn = doris.prepare(db, b"1,5\n", "older")["TxnId"]
-    doris.query(f"ALTER TABLE {db}.t MODIFY COLUMN n BIGINT")
-    doris.query(f"CANCEL ALTER TABLE COLUMN FROM {db}.t")
-    assert job(doris, db, "CANCELLED") == "CANCELLED"
-    assert column_type(doris, db, "n") == "int"
-    doris.finish(db, "abort", txn_id=txn)
-
-
 def test_values_that_do_not_convert_cancel_the_job(doris: DorisServer, db: str) -> None:
     doris.query(f"ALTER TABLE {db}.t ADD COLUMN v VARCHAR(10)")
     doris.load(db, b"1,5,text\n")
@@ -100,13 +81,6 @@ def test_fractions_of_seconds_are_rounded_when_digits_go(doris: DorisServer, db:
     assert job(doris, db, "FINISHED", "CANCELLED") == "FINISHED"
     wanted = [(dt.datetime(2025, 1, 1),), (dt.datetime(1969, 12, 31, 23, 59, 59),)]
     assert doris.query(f"SELECT m FROM {db}.t ORDER BY id") == wanted
-
-
-def test_the_order_of_columns_changes_by_a_job(doris: DorisServer, db: str) -> None:
-    doris.query(f"ALTER TABLE {db}.t ADD COLUMN v VARCHAR(10)")
-    doris.query(f"ALTER TABLE {db}.t ORDER BY (id, v, n)")
-    assert job(doris, db, "FINISHED", "CANCELLED") == "FINISHED"
-    assert [row[0] for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.t")] == ["id", "v", "n"]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The two phases: every answer of commit and abort in every state, by number and by label."""
+"""The two phases: every answer of commit and abort in every state."""
 
 from __future__ import annotations
 
@@ -64,24 +64,6 @@ def test_aborting_and_what_follows(doris: DorisServer, db: str) -> None:
     again = doris.finish(db, "abort", txn_id=txn)
     assert f"transaction [{txn}] is already aborted, abort reason: " in again["msg"]
     assert doris.query(f"SELECT * FROM {db}.t") == []
-
-
-def test_by_label(doris: DorisServer, db: str) -> None:
-    prepared(doris, db, "a")
-    assert doris.finish(db, "commit", label="a").json == {"status": "Success", "msg": "label [a] commit successfully."}
-    doris.eventually(f"SELECT id, v FROM {db}.t", [(1, "a")])
-    for operation in ("commit", "abort"):
-        answer = doris.finish(db, operation, label="a")
-        assert (answer["status"], answer["msg"]) == (
-            "ANALYSIS_ERROR", f"{DETAIL}running transaction not found, label=a"
-        )  # fmt: skip
-        assert doris.finish(db, operation, label="never")["msg"] == f"{DETAIL}transaction not found, label=never"
-
-
-def test_by_label_and_number(doris: DorisServer, db: str) -> None:
-    txn = prepared(doris, db, "a")
-    answer = doris.finish(db, "abort", label="a", txn_id=txn)
-    assert answer["msg"] == f"label [a] transaction [{txn}] abort successfully."
 
 
 @pytest.mark.parametrize(
@@ -190,11 +172,11 @@ def test_labels_are_forgotten_when_there_are_many_newer_ones() -> None:
 def test_only_so_many_transactions_may_run() -> None:
     with own_doris(max_running_txns=2) as doris:
         db = make_table(doris)
-        prepared(doris, db, "a")
+        first = prepared(doris, db, "a")
         prepared(doris, db, "b")
         refused = doris.load(db, b"1,a\n", "c")
         assert refused["Status"] == "Fail"
         assert "current running txns on db" in refused["Message"]
         assert "is 2, larger than limit 2" in refused["Message"]
-        doris.finish(db, "abort", label="a")
+        doris.finish(db, "abort", txn_id=first)
         assert doris.load(db, b"1,a\n", "c")["Status"] == "Success"

@@ -246,7 +246,10 @@ def test_schema_changes_go_on_after_a_kill(server: StarRocksServer, database: st
     assert server.query(f"SELECT * FROM {database}.t ORDER BY id") == [(1, "a", 3), (2, "b", 3)]
 
 
-@pytest.mark.parametrize("statement", ["ALTER TABLE {}.t ADD COLUMN w INT DEFAULT '3'", "CREATE TABLE {}.w (w INT)"])
+@pytest.mark.parametrize(
+    "statement",
+    ["ALTER TABLE {}.t ADD COLUMN w INT DEFAULT '3'", "CREATE TABLE {}.w (w INT) DUPLICATE KEY(w)"],
+)
 def test_a_kill_within_ddl_leaves_the_tables_as_before(server: StarRocksServer, database: str, statement: str) -> None:
     server.load(database, b"1,a\n", **COMMA)
     standin(server).fault("ddl", action="kill")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
-import zstandard
 from starrocks_servers import STRICT, StarRocksServer
 
 pytestmark = pytest.mark.slow
@@ -85,21 +82,6 @@ def test_a_user_needs_the_insert_privilege(starrocks: StarRocksServer, database:
     assert denied.status == 401 or denied["Status"] != "OK"
     starrocks.query(f"GRANT INSERT ON TABLE {database}.t TO USER {user}")
     assert starrocks.send("PUT", path, headers, b"1,a\n", login=login)["Status"] == "Success"
-    starrocks.query(f"DROP USER {user}")
-
-
-COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "zstd": zstandard.compress,
-    "lz4_frame": lambda data: pa.compress(data, "lz4", asbytes=True),
-}
-
-
-@pytest.mark.parametrize("name", COMPRESSED)
-def test_compressed_bodies(starrocks: StarRocksServer, database: str, name: str) -> None:
-    rows = b"".join(b"%d,v%d\n" % (number, number) for number in range(5000))
-    answer = starrocks.load(database, COMPRESSED[name](rows), **COMMA, compression=name)
-    assert (answer["Status"], answer["NumberLoadedRows"]) == ("Success", 5000)
 
 
 @pytest.mark.parametrize(

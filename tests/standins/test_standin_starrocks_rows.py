@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
-from decimal import Decimal
 
 import pytest
 from load_servers import Answer
 from starrocks_servers import StarRocksServer
 
 pytestmark = pytest.mark.slow
-TYPES = (
-    "id INT NOT NULL, b BOOLEAN, ti TINYINT, si SMALLINT, bi BIGINT, li LARGEINT, f FLOAT, d DOUBLE, de DECIMAL(6,2), "
-    "da DATE, dt DATETIME, ch CHAR(3), vc VARCHAR(5), js JSON, vb VARBINARY"
-)
 
 
 @pytest.fixture
@@ -24,7 +18,7 @@ def database(starrocks: StarRocksServer) -> Iterator[str]:
     starrocks.query(f"DROP DATABASE {name} FORCE")
 
 
-def table(server: StarRocksServer, database: str, columns: str = TYPES, *, keys: str = "PRIMARY KEY(id)") -> None:
+def table(server: StarRocksServer, database: str, columns: str, *, keys: str = "PRIMARY KEY(id)") -> None:
     server.query(f"CREATE TABLE {database}.t ({columns}) {keys}")
 
 
@@ -33,36 +27,9 @@ def strict(server: StarRocksServer, database: str, body: bytes, **headers: str) 
     return server.load(database, body, **given)
 
 
-def test_every_type_in_its_text(starrocks: StarRocksServer, database: str) -> None:
-    table(starrocks, database)
-    names = "id,b,ti,si,bi,li,f,d,de,da,dt,ch,vc,js,hexed,vb=unhex(hexed)"
-    text = "\x01".join(
-        (
-            "1", "TRUE", "-128", "32767", "-9223372036854775808", str(2**127 - 1), "0.1", "-2.5e10", "12.34",
-            "2024-02-29", "2024-01-02 03:04:05.120000", "äb", "hi\nx", '{"a": [1, null]}', "00ff0a"
-        )
-    )  # fmt: skip
-    answer = strict(starrocks, database, text.encode() + b"\x02", columns=names)
-    assert (answer["Status"], answer["NumberLoadedRows"]) == ("Success", 1)
-    row = starrocks.query(f"SELECT b, ti, si, bi, li, f, d, de, da, dt, ch, vc, vb FROM {database}.t")[0]
-    assert row == (
-        1, -128, 32767, -(2**63), str(2**127 - 1), 0.1, -2.5e10, Decimal("12.34"), dt.date(2024, 2, 29),
-        dt.datetime(2024, 1, 2, 3, 4, 5, 120000), "äb", "hi\nx", b"\x00\xff\n",
-    )  # fmt: skip
-
-
-WRONG = [
-    ("b", "yes"), ("ti", "128"), ("si", "1.0"), ("bi", "9223372036854775808"), ("bi", ""), ("li", str(2**127)),
-    ("f", "1e39"), ("d", "one"), ("de", "12345.6"), ("da", "0000-00-00"), ("da", "2023-02-29"), ("dt", "yesterday"),
-    ("ch", "äää"), ("vc", "ääää"), ("js", "{"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("column", "text"), WRONG, ids=lambda value: value or "empty")
-def test_what_is_no_value_is_filtered(starrocks: StarRocksServer, database: str, column: str, text: str) -> None:
-    table(starrocks, database)
-    body = f"1\x01{text}\x02".encode()
-    filtered = strict(starrocks, database, body, columns=f"id,{column}")
+def test_what_is_no_value_is_filtered(starrocks: StarRocksServer, database: str) -> None:
+    table(starrocks, database, "id INT NOT NULL, ti TINYINT")
+    filtered = strict(starrocks, database, b"1\x01128\x02", columns="id,ti")
     assert (filtered["Status"], filtered["Message"]) == ("Fail", "too many filtered rows")
     assert (filtered["NumberTotalRows"], filtered["NumberFilteredRows"]) in ((1, 1), (0, 0))
 
@@ -107,42 +74,11 @@ def test_rows_of_another_width_or_no_utf8_are_filtered(starrocks: StarRocksServe
     ]  # fmt: skip
 
 
-def test_columns_that_are_not_sent_get_their_default(starrocks: StarRocksServer, database: str) -> None:
-    table(starrocks, database, "id INT NOT NULL, v VARCHAR(9) NOT NULL DEFAULT 'none', w INT, n INT DEFAULT '7'")
-    strict(starrocks, database, b"1\x02", columns="ID")
-    assert starrocks.query(f"SELECT v, w, n FROM {database}.t") == [("none", None, 7)]
-
-
-def test_tables_without_a_primary_key_keep_every_row(starrocks: StarRocksServer, database: str) -> None:
-    table(starrocks, database, "id INT, v INT", keys="DUPLICATE KEY(id)")
-    strict(starrocks, database, b"1\x011\x021\x011\x02")
-    strict(starrocks, database, b"1\x011\x02")
-    assert starrocks.query(f"SELECT count(*) FROM {database}.t") == [(3,)]
-
-
 def test_a_long_key_fails_the_whole_load(starrocks: StarRocksServer, database: str) -> None:
     table(starrocks, database, "k VARCHAR(200) NOT NULL", keys="PRIMARY KEY(k)")
     assert strict(starrocks, database, b"x" * 128 + b"\x02")["Status"] == "Success"
     answer = strict(starrocks, database, b"y\x02" + b"x" * 129 + b"\x02")
     assert (answer["Status"], answer["Message"]) == ("Fail", "primary key size exceed the limit.")
-
-
-BINARY = bytes(range(256))
-
-
-@pytest.mark.parametrize(
-    ("expression", "text"),
-    [
-        ("unhex(x)", BINARY.hex()),
-        ("to_binary(x, 'hex')", BINARY.hex().upper()),
-        ("to_binary(x)", BINARY.hex()),
-    ],
-)
-def test_bytes_come_as_text(starrocks: StarRocksServer, database: str, expression: str, text: str) -> None:
-    table(starrocks, database, "id INT NOT NULL, v VARBINARY")
-    body = f"1\x01{text}\x022\x01\\N\x023\x01\x02".encode()
-    assert strict(starrocks, database, body, columns=f"id,x,v={expression}")["NumberLoadedRows"] == 3
-    assert starrocks.query(f"SELECT v FROM {database}.t ORDER BY id") == [(BINARY,), (None,), (b"",)]
 
 
 def test_no_field_is_longer_than_the_longest_varchar(starrocks: StarRocksServer, database: str) -> None:

@@ -39,11 +39,11 @@ class Accounts:
             self._put(user, {"password": password, "grants": {}})
             return True
 
-    def drop(self, user: str) -> bool:
-        """Remove a user; False when there is none."""
+    def drop(self, user: str) -> None:
+        """Remove a user."""
         with self._lock:
             self._journal.remove("user", user)
-            return self._users.pop(user, None) is not None
+            self._users.pop(user, None)
 
     def grant(self, user: str, scope: str, privileges: Iterable[str]) -> bool:
         """Give privileges on a scope; False when there is no such user."""

@@ -7,13 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cdc_standins.doris.catalog import Column, Table
 from cdc_standins.doris.copy import replace_table
-from cdc_standins.doris.create import (
-    Definition,
-    check_column_name,
-    check_key_type,
-    check_name,
-    parse_column,
-)
+from cdc_standins.doris.create import Definition, check_column_name, check_name, parse_column
 from cdc_standins.doris.engine import Engine, view_sql
 from cdc_standins.doris.errors import sql_error
 from cdc_standins.doris.jobs import Draft, needs_rewrite, submit
@@ -24,60 +18,45 @@ from cdc_standins.sql_text import Parser, quoted
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause: `kind` is add, drop, modify, comment, table_comment, rename, rename_column, order, set."""
+    """One clause: `kind` is add, drop, modify, comment, table_comment, rename, rename_column, replace."""
 
     kind: str
     column: Definition | None = None
     name: str = ""
     text: str = ""
-    names: tuple[str, ...] = ()
+    after: str = ""
     properties: dict[str, str] = field(default_factory=dict)
 
 
 def parse_alter(parser: Parser) -> list[Clause]:
     """The clauses after the table's name. Raises Unparsable, SqlError."""
-    clauses = _clause(parser)
+    clauses = [_clause(parser)]
     while parser.take(","):
-        clauses += _clause(parser)
+        clauses.append(_clause(parser))
     parser.end()
     return clauses
 
 
-def _clause(parser: Parser) -> list[Clause]:
+def _clause(parser: Parser) -> Clause:
     if parser.take("ADD"):
         parser.take("COLUMN")
-        if parser.take("("):
-            found = [_add(parser)]
-            while parser.take(","):
-                found.append(_add(parser))
-            parser.need(")")
-            return found
-        return [_add(parser)]
+        column = parse_column(parser)
+        return Clause("add", column=column, after=parser.name() if parser.take("AFTER") else "")
     if parser.take("DROP"):
         parser.need("COLUMN")
-        return [Clause("drop", name=parser.name())]
+        return Clause("drop", name=parser.name())
     if parser.take("MODIFY"):
-        return [_modify(parser)]
+        return _modify(parser)
     if parser.take("RENAME"):
         if parser.take("COLUMN"):
             name = parser.name()
             parser.take("TO")
-            return [Clause("rename_column", name=name, text=parser.name())]
-        if parser.sees("ROLLUP") or parser.sees("PARTITION"):
-            raise sql_error("the stand-in has no rollups and partitions to rename")
-        return [Clause("rename", text=parser.name())]
-    if parser.take("ORDER", "BY"):
-        return [Clause("order", names=tuple(parser.names()))]
-    if parser.take("SET"):
-        return [Clause("set", properties=parser.properties())]
+            return Clause("rename_column", name=name, text=parser.name())
+        return Clause("rename", text=parser.name())
     if parser.take("REPLACE", "WITH", "TABLE"):
         name = parser.name()
-        return [Clause("replace", text=name, properties=parser.properties() if parser.take("PROPERTIES") else {})]
+        return Clause("replace", text=name, properties=parser.properties() if parser.take("PROPERTIES") else {})
     raise parser.wrong("a clause of ALTER TABLE that the stand-in knows")
-
-
-def _add(parser: Parser) -> Clause:
-    return Clause("add", column=_position(parser, parse_column(parser)))
 
 
 def _modify(parser: Parser) -> Clause:
@@ -88,17 +67,7 @@ def _modify(parser: Parser) -> Clause:
         name = parser.name()
         parser.next()
         return Clause("comment", name=name, text=parser.string())
-    return Clause("modify", column=_position(parser, parse_column(parser)))
-
-
-def _position(parser: Parser, column: Definition) -> Definition:
-    if parser.take("FIRST"):
-        column.first = True
-    elif parser.take("AFTER"):
-        column.after = parser.name()
-    if parser.take("COMMENT"):
-        column.comment = parser.string()
-    return column
+    return Clause("modify", column=parse_column(parser))
 
 
 def alter_table(engine: Engine, db: str, name: str, clauses: list[Clause]) -> None:
@@ -116,9 +85,7 @@ def alter_table(engine: Engine, db: str, name: str, clauses: list[Clause]) -> No
             return
         draft = Draft(table)
         for clause in clauses:
-            {"add": _add_column, "drop": _drop_column, "modify": _modify_column, "order": _order}[clause.kind](
-                draft, clause
-            )
+            {"add": _add_column, "drop": _drop_column, "modify": _modify_column}[clause.kind](draft, clause)
         submit(engine, draft)
 
 
@@ -130,14 +97,10 @@ def _add_column(draft: Draft, clause: Clause) -> None:
         raise sql_error(f"Can not add column which already exists in base table: {definition.name}")
     if draft.find(definition.name) is not None:
         raise sql_error(f"Repeatedly add column: {definition.name}")
-    is_key = definition.is_key
-    if is_key:
-        check_key_type(definition.name, definition.type)
-        draft.heavy = True
     uid = table.next_uid + draft.added
     draft.added += 1
-    column = definition.column(uid, is_key=is_key)
-    draft.insert(column, first=definition.first, after=definition.after)
+    column = definition.column(uid, is_key=False)
+    draft.insert(column, clause.after)
     if column.default is None and not column.nullable:
         raise sql_error(
             "the stand-in adds no NOT NULL column without a default, as what the server does is not known: "
@@ -157,8 +120,6 @@ def _drop_column(draft: Draft, clause: Clause) -> None:
     if column.is_key:
         draft.heavy = True
     draft.columns.remove(column)
-    if not draft.columns:
-        raise sql_error("All columns of the table would be dropped")
     draft.statements.append(f"DROP COLUMN {quoted(column.stored)}")
 
 
@@ -173,39 +134,15 @@ def _modify_column(draft: Draft, clause: Clause) -> None:
         column, type=definition.type, nullable=nullable, default=definition.default,
         comment=definition.comment or column.comment,
     )  # fmt: skip
-    moved = definition.first or bool(definition.after)
     checked_type_change(draft.table, column, changed, says_key=definition.is_key)
-    if (
-        (changed.type, changed.nullable) == (column.type, column.nullable)
-        and not moved
-        and changed.comment == column.comment
-    ):
+    if (changed.type, changed.nullable, changed.comment) == (column.type, column.nullable, column.comment):
         raise sql_error("Nothing is changed. please check your alter stmt.")
-    at = draft.columns.index(column)
-    if moved:
-        draft.columns.remove(column)
-        draft.insert(changed, first=definition.first, after=definition.after)
-    else:
-        draft.columns[at] = changed
-    if needs_rewrite(column, changed) or moved:
+    draft.columns[draft.columns.index(column)] = changed
+    if needs_rewrite(column, changed):
         draft.heavy = True
     coarser = changed.type.kind == column.type.kind == "DATETIME" and changed.type.scale < column.type.scale
     if changed.type.duck != column.type.duck or coarser:
         draft.statements.append(draft.type_statement(column, changed))
-
-
-def _order(draft: Draft, clause: Clause) -> None:
-    by_name = {column.name.lower(): column for column in draft.columns}
-    wanted = [by_name.get(name.lower()) for name in clause.names]
-    columns = [column for column in wanted if column is not None]
-    if len(columns) != len(wanted):
-        raise sql_error(f"Column[{clause.names[wanted.index(None)]}] not exists")
-    if len({column.uid for column in columns}) != len(draft.columns):
-        raise sql_error("Reorder stmt should contains all columns")
-    if [column.is_key for column in columns] != sorted((column.is_key for column in columns), reverse=True):
-        raise sql_error(f"Invalid column order. value should be after key. index[{draft.table.name}]")
-    draft.columns = columns
-    draft.heavy = True
 
 
 def _rename_table(engine: Engine, table: Table, clause: Clause) -> None:
@@ -251,20 +188,13 @@ def _table_comment(engine: Engine, table: Table, clause: Clause) -> None:
     engine.catalog.put(replace(table, comment=clause.text))
 
 
-def _set(engine: Engine, table: Table, clause: Clause) -> None:
-    for name, value in clause.properties.items():
-        if name == "light_schema_change" and value != "true":
-            raise sql_error("Property light_schema_change can not be set to false")
-    engine.catalog.put(replace(table, properties=table.properties | clause.properties))
-
-
 def _replace(engine: Engine, table: Table, clause: Clause) -> None:
     replace_table(engine, table, clause.text, clause.properties)
 
 
 _ALONE: dict[str, Callable[[Engine, Table, Clause], None]] = {
     "rename": _rename_table, "rename_column": _rename_column, "comment": _comment, "table_comment": _table_comment,
-    "set": _set, "replace": _replace,
+    "replace": _replace,
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class BackEnd:
             fault = self._engine.faults.meet("be.2pc", **where)
             if fault is not None:
                 raise from_front_end(str(fault.args.get("message", "get tableList write lock timeout")))
-            message = self._finish(request, db, label, operation)
+            message = self._finish(request, db, operation)
             status = "Success"
         except LoadError as error:
             status, message = error.code, error.text
@@ -63,23 +63,16 @@ class BackEnd:
             self._engine.faults.meet("be.2pc.done", **where)
         return json_response({"status": status, "msg": message}, indent=4)
 
-    def _finish(self, request: Request, db: str, label: str, operation: str) -> str:
+    def _finish(self, request: Request, db: str, operation: str) -> str:
         """Commit or abort; the message of success. Raises LoadError."""
-        if not request.headers.get("txn_id") and not label:
-            raise LoadError("INTERNAL_ERROR", "transaction id and label cannot be empty")
+        number = number_of(request.headers.get("txn_id", ""))
         if operation not in ("commit", "abort"):
             raise LoadError("INTERNAL_ERROR", "transaction operation should be 'commit' or 'abort'")
-        number = number_of(request.headers["txn_id"]) if request.headers.get("txn_id") else None
         engine = self._engine
         if not engine.catalog.has_database(db):
             raise from_front_end(f"unknown database, database={db}")
-        named = f"label [{label}] " if label else ""
-        if number is None:
-            number = self._by_label(db, label, operation)
-        else:
-            named += f"transaction [{number}] "
-            if engine.transactions.by_id(number) is None:
-                raise from_front_end(f"transaction [{number}] not found")
+        if engine.transactions.by_id(number) is None:
+            raise from_front_end(f"transaction [{number}] not found")
         self._check_rights(request, db, number)
         if operation == "abort":
             engine.transactions.abort(db, number)
@@ -90,15 +83,7 @@ class BackEnd:
                     raise from_front_end(f"unknown table, tableId={one.table_id}")
                 engine.transactions.commit(db, number)
             engine.publisher.poke()
-        return f"{named}{operation} successfully."
-
-    def _by_label(self, db: str, label: str, operation: str) -> int:
-        one = self._engine.transactions.by_label(db, label)
-        if one is None:
-            raise from_front_end(f"transaction not found, label={label}")
-        if one.state != PRECOMMITTED and not (operation == "abort" and one.state == PREPARE):
-            raise from_front_end(f"running transaction not found, label={label}")
-        return one.id
+        return f"transaction [{number}] {operation} successfully."
 
     def _check_rights(self, request: Request, db: str, number: int) -> None:
         credentials = request.basic()

@@ -74,7 +74,7 @@ class FrontEnd:
         if not self._engine.accounts.checks(request.basic()):
             return self._denied(request)
         headers: Mapping[str, str] = request.headers
-        if not headers.get("txn_id") and not headers.get("label"):
+        if not headers.get("txn_id"):
             return json_response({"status": "FAILED", "msg": "No transaction id or label selected."})
         if not headers.get("txn_operation"):
             return json_response({"status": "FAILED", "msg": "No transaction operation('commit' or 'abort') selected."})

@@ -19,7 +19,7 @@ _NOT_KNOWN = dict.fromkeys((
     "where", "partitions", "temporary_partitions", "negative", "jsonpaths", "json_root", "fuzzy_parse",
     "partial_columns", "unique_key_update_mode", "trim_double_quotes", "num_as_string", "token", "cloud_cluster",
     "compute_group", "enclose", "escape", "empty_field_as_null", "merge_type", "delete", "read_json_by_line",
-    "strip_outer_array", "function_column.sequence_col",
+    "strip_outer_array", "function_column.sequence_col", "group_commit",
 ), _NOTHING) | {"skip_lines": frozenset({"", "0"}), "max_filter_ratio": frozenset({"", "0", "0.0"})}  # fmt: skip
 
 
@@ -37,13 +37,6 @@ class LoadHeaders:
 
 def check_transport(headers: Mapping[str, str], limits: Mapping[str, int]) -> None:
     """What is checked before the transaction begins; raises LoadError."""
-    mode = headers.get("group_commit", "off_mode").lower()
-    if mode not in ("off_mode", "sync_mode", "async_mode"):
-        raise LoadError("INVALID_ARGUMENT", "group_commit can only be [async_mode, sync_mode, off_mode]")
-    if mode != "off_mode":
-        if headers.get("label"):
-            raise LoadError("INTERNAL_ERROR", "label and group_commit can't be set at the same time")
-        raise LoadError("INTERNAL_ERROR", "the stand-in has no group commit")
     if headers.get("format", "csv").lower() != "csv":
         raise LoadError("INTERNAL_ERROR", f"the stand-in reads only csv, not {headers['format']}")
     length = headers.get("content-length")

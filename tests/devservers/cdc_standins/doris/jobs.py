@@ -40,20 +40,15 @@ class Draft:
         """A column by name as the draft has it."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
-    def insert(self, column: Column, *, first: bool, after: str) -> None:
-        """Put a column at its place: at the end of its kind unless told. Raises SqlError."""
-        keys = sum(one.is_key for one in self.columns)
-        at = keys if column.is_key else len(self.columns)
-        if first:
-            at = 0
-        elif after:
+    def insert(self, column: Column, after: str) -> None:
+        """Put a column that is no key at its place: at the end unless told. Raises SqlError."""
+        at = len(self.columns)
+        if after:
             before = self.find(after)
             if before is None:
                 raise sql_error(f"Column[{after}] does not found")
             at = self.columns.index(before) + 1
-        if column.is_key and at > keys:
-            raise sql_error(f"Invalid column order. value should be after key. index[{self.table.name}]")
-        if not column.is_key and at < keys:
+        if at < sum(one.is_key for one in self.columns):
             raise sql_error(f"Invalid column order. value should be after key. index[{self.table.name}]")
         self.columns.insert(at, column)
 
@@ -129,15 +124,6 @@ class Jobs:
             self._wake.notify_all()
         return job
 
-    def cancel(self, table: Table) -> bool:
-        """Cancel the table's job, unless it is running or over; whether there was one."""
-        with self._engine.catalog.lock:
-            for job in self._unfinished():
-                if job.table_id == table.id and job.state in (PENDING, WAITING):
-                    self._over(job, CANCELLED, "user cancelled")
-                    return True
-        return False
-
     def poke(self) -> None:
         """A transaction ended."""
         with self._wake:
@@ -167,8 +153,6 @@ class Jobs:
             self._keep(job)
         if job.state == WAITING and not self._engine.transactions.open_before(job.table_id, job.txn):
             with self._engine.catalog.lock:
-                if job.state != WAITING:
-                    return
                 job.state = RUNNING
                 self._keep(job)
         if job.state == RUNNING:

@@ -60,12 +60,10 @@ class Maintenance:
             session.need("DROP_PRIV", name)
             return self._drop_database(name, quiet=quiet)
         parser.need("USER")
-        quiet = parser.take("IF", "EXISTS")
         user = _user(parser)
         parser.end()
         session.need("GRANT_PRIV", "*")
-        if not self._engine.accounts.drop(user) and not quiet:
-            raise sql_error(f"User '{user}'@'%' does not exist")
+        self._engine.accounts.drop(user)
         return 0
 
     def grant(self, parser: Parser, session: DorisSession) -> int:
@@ -96,12 +94,6 @@ class Maintenance:
             empty = replace(table, generation=table.generation + 1)
             drop = f"DROP TABLE IF EXISTS main.{quoted(table.stored)}"
             self._engine.change(empty, physical_sql(empty), view_sql(empty), drop)
-
-    def cancel(self, db: str, name: str) -> None:
-        """CANCEL ALTER TABLE COLUMN."""
-        table = self._engine.catalog.need(db, name)
-        if not self._engine.jobs.cancel(table):
-            raise sql_error(f"Table[{name}] is not under SCHEMA_CHANGE.")
 
     def _create_database(self, name: str, *, quiet: bool) -> int:
         catalog = self._engine.catalog
@@ -151,14 +143,9 @@ class Maintenance:
 
 
 def _user(parser: Parser) -> str:
-    """`'name'`, `name` or `'name'@'host'`; the host means nothing here."""
-    token = parser.next()
-    name = token.text
-    if token.kind == "word" and "@" in name:
-        name = name.partition("@")[0]
-        if token.text.endswith("@"):
-            parser.next()
-    elif parser.take("@"):
+    """`name`, `'name'` or `'name'@'host'`; the host means nothing here."""
+    name = parser.next().text
+    if parser.take("@"):
         parser.next()
     return name
 

@@ -144,15 +144,12 @@ def _jobs(engine: Engine, parser: Parser, db: str) -> Result:
     wanted = _conditions(parser)
     descending, limit = False, None
     if parser.take("ORDER", "BY"):
-        if parser.name().lower() not in ("createtime", "jobid"):
-            raise sql_error("the stand-in orders jobs only by CreateTime or JobId")
-        descending = parser.take("DESC") or (parser.take("ASC") and False)
+        parser.need("CREATETIME")
+        descending = parser.take("DESC")
     if parser.take("LIMIT"):
         limit = parser.integer()
     parser.end()
     engine.catalog.need_database(db)
-    if not set(wanted) <= {"tablename", "state"}:
-        raise sql_error("the stand-in filters jobs only by TableName and State")
     rows = []
     for job in engine.jobs.listed(db):
         known = asdict(job)

@@ -48,7 +48,6 @@ class DorisSession:
 
     def use(self, database: str) -> None:
         """Make this the current database."""
-        database = database.removeprefix("internal.")
         self._engine.catalog.need_database(database)
         if not self._engine.accounts.sees(self._user, database) and database != "information_schema":
             raise sql_error(f"Access denied for user '{self._user}' to database '{database}'", 1044, "42000")
@@ -84,7 +83,7 @@ class DorisSession:
         handlers: dict[str, Callable[[Parser], Result | int]] = {
             "USE": self._use, "SET": self._set, "SHOW": self._show, "DESC": self._describe, "DESCRIBE": self._describe,
             "CREATE": self._create, "DROP": self._drop, "ALTER": self._alter, "TRUNCATE": self._truncate,
-            "GRANT": self._grant, "CANCEL": self._cancel, "INSERT": self._insert,
+            "GRANT": self._grant, "INSERT": self._insert,
         }  # fmt: skip
         handler = handlers.get(first)
         if handler is None:
@@ -93,8 +92,6 @@ class DorisSession:
 
     def name_of(self, parts: tuple[str, ...]) -> tuple[str, str]:
         """Database and table of a name with or without a database."""
-        if len(parts) == 3 and parts[0] == "internal":
-            parts = parts[1:]
         if len(parts) > 2:
             raise sql_error(f"Unknown catalog '{parts[0]}'")
         if len(parts) == 1 and not self._db:
@@ -175,13 +172,6 @@ class DorisSession:
         parser.end()
         self.need("LOAD_PRIV", db, name)
         Maintenance(self._engine).truncate(db, name)
-        return 0
-
-    def _cancel(self, parser: Parser) -> int:
-        parser.need("CANCEL", "ALTER", "TABLE", "COLUMN", "FROM")
-        db, name = self.name_of(parser.dotted())
-        self.need("ALTER_PRIV", db, name)
-        Maintenance(self._engine).cancel(db, name)
         return 0
 
     def _grant(self, parser: Parser) -> int:

@@ -98,9 +98,6 @@ def parse_type(parser: Parser) -> DorisType:
 def _numbers(parser: Parser) -> list[int]:
     if not parser.take("("):
         return []
-    if parser.take("*"):
-        parser.need(")")
-        return [LONGEST_VARCHAR]
     numbers = [parser.integer()]
     while parser.take(","):
         numbers.append(parser.integer())

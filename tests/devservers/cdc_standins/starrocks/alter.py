@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_standins.sql_server import SqlError
@@ -38,7 +37,6 @@ class Change:
 
     columns: tuple[Column, ...]
     fast: bool
-    properties: Mapping[str, str]
 
 
 def read_column_clauses(source: Parser, table: Table) -> Change:
@@ -46,7 +44,6 @@ def read_column_clauses(source: Parser, table: Table) -> Change:
     columns = list(table.columns)
     added: set[str] = set()
     fast = table.fast_evolution
-    properties: dict[str, str] = {}
     while True:
         if source.take("ADD", "COLUMN"):
             _add(source, table, columns, added)
@@ -56,54 +53,27 @@ def read_column_clauses(source: Parser, table: Table) -> Change:
             fast &= _modify(source, table, columns)
         else:
             raise source.wrong("ADD COLUMN, DROP COLUMN or MODIFY COLUMN")
-        if source.take("PROPERTIES"):
-            properties |= source.properties()
         if not source.take(","):
             break
     source.end()
     if tuple(columns) == table.columns:
         raise refused("Nothing is changed. please check your alter stmt.")
     _check_order(table, columns)
-    return Change(tuple(columns), fast, properties)
+    return Change(tuple(columns), fast)
 
 
 def _add(source: Parser, table: Table, columns: list[Column], added: set[str]) -> None:
-    if source.take("("):
-        new = [read_column(source)]
-        while source.take(","):
-            new.append(read_column(source))
-        source.need(")")
-        place: Callable[[Column], None] = columns.append
-    else:
-        new = [read_column(source)]
-        place = _placer(source, columns)
-    for column in new:
-        name = column.name
-        check_reserved(name, primary=table.primary)
-        if column.key:
-            kind = "primary" if table.primary else "duplicate"
-            raise refused(f"Can not add key column: {name} for {kind} key table")
-        if name.lower() in added:
-            raise refused(f"Repeatedly add column: {name}")
-        if table.column(name) is not None:
-            raise refused(f"Can not add column which already exists in base table: {name}")
-        if not column.nullable and column.default is None:
-            raise refused(f"Column has no default value. column: {name}")
-        added.add(name.lower())
-        place(column)
-
-
-def _placer(source: Parser, columns: list[Column]) -> Callable[[Column], None]:
-    """FIRST, AFTER x, or nothing: at the end."""
-    if source.take("FIRST"):
-        return lambda column: columns.insert(0, column)
-    if not source.take("AFTER"):
-        return columns.append
-    after = source.name()
-    position = _position(columns, after)
-    if position is None:
-        raise refused(f"Column[{after}] does not found")
-    return lambda column: columns.insert(position + 1, column)
+    column = read_column(source)
+    name = column.name
+    check_reserved(name, primary=table.primary)
+    if name.lower() in added:
+        raise refused(f"Repeatedly add column: {name}")
+    if table.column(name) is not None:
+        raise refused(f"Can not add column which already exists in base table: {name}")
+    if not column.nullable and column.default is None:
+        raise refused(f"Column has no default value. column: {name}")
+    added.add(name.lower())
+    columns.append(column)
 
 
 def _drop(table: Table, columns: list[Column], name: str) -> bool:
@@ -138,10 +108,6 @@ def _modify(source: Parser, table: Table, columns: list[Column]) -> bool:
     _check_change(old, new)
     _check_distribution(table, old, new)
     columns[position] = new
-    if source.sees("FIRST") or source.sees("AFTER"):
-        columns.pop(position)
-        _placer(source, columns)(new)
-        return False
     same_type = old.type == new.type or (old.type.name == new.type.name == "VARCHAR")
     return same_type and old.nullable == new.nullable
 

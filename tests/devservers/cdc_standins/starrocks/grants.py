@@ -1,4 +1,4 @@
-"""Statements about users: CREATE USER, DROP USER, GRANT."""
+"""Statements about users: CREATE USER, GRANT."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from cdc_standins.starrocks.users import PRIVILEGES, ROOT, Grant, Users
 
 def run_user_statement(source: Parser, users: Users, user: str) -> bool:
     """Carry out the statement; False when it is none of these. Raises SqlError, Unparsable."""
-    for words, action in (
-        (("CREATE", "USER"), _create),
-        (("DROP", "USER"), _drop),
-        (("GRANT",), _grant),
-    ):
+    for words, action in ((("CREATE", "USER"), _create), (("GRANT",), _grant)):
         if source.take(*words):
             _only_root(user)
             action(source, users)
@@ -26,11 +22,6 @@ def _create(source: Parser, users: Users) -> None:
     quiet = source.take("IF", "NOT", "EXISTS")
     name = _user(source)
     users.create(name, _identified(source) or "", if_not_exists=quiet)
-
-
-def _drop(source: Parser, users: Users) -> None:
-    quiet = source.take("IF", "EXISTS")
-    users.drop(_user(source), if_exists=quiet)
 
 
 def _grant(source: Parser, users: Users) -> None:
@@ -69,34 +60,19 @@ def _what(source: Parser) -> tuple[list[str], str, str]:
 
 def _privilege(source: Parser) -> str:
     words = source.name().upper()
-    if words == "ALL":
-        source.take("PRIVILEGES")
-    elif words == "CREATE":
-        words = f"CREATE {source.name().upper()}"
     if words not in PRIVILEGES:
         raise analyzing(f"cannot find privilege {words}")
     return words
 
 
 def _where(source: Parser) -> tuple[str, str]:
-    """The database and table of a grant, empty for all."""
-    if source.take("ALL", "DATABASES") or source.take("SYSTEM"):
-        return "", ""
-    if source.take("ALL", "TABLES", "IN"):
-        if source.take("ALL", "DATABASES"):
-            return "", ""
-        source.need("DATABASE")
+    """The database and table of a grant; the table is empty for all of them."""
+    if source.take("ALL", "TABLES", "IN", "DATABASE"):
         return source.name(), ""
-    if source.take("DATABASE"):
-        return source.name(), ""
-    source.take("TABLE")
-    database = _part(source)
+    source.need("TABLE")
+    database = source.name()
     source.need(".")
-    return database, _part(source)
-
-
-def _part(source: Parser) -> str:
-    return "" if source.take("*") else source.name()
+    return database, source.name()
 
 
 def _only_root(user: str) -> None:

@@ -8,7 +8,6 @@ A change that only touches metadata (fast schema evolution) is a job that is FIN
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -84,26 +83,18 @@ class Jobs:
                 f"SHOW ALTER TABLE COLUMN FROM `{table.database}`;"
             )
 
-    def submit(self, before: Table, after: Table, *, fast: bool, properties: Mapping[str, str]) -> None:
+    def submit(self, before: Table, after: Table, *, fast: bool) -> None:
         """Begin a change, or carry it out when it is fast. The caller holds the catalog's lock."""
         number = self._journal.next_number("id", 10_001)
-        timeout = properties.get("timeout", "86400")
         job = Job(
             number, before.database, before.name, before.id, self._clock.now_ms(), self._transactions.next_id(),
-            int(timeout) if timeout.isdigit() else 86_400, to_json(before), to_json(after),
+            86_400, to_json(before), to_json(after),
         )  # fmt: skip
         if fast:
             self._catalog.replace(before, after)
             job.state, job.finish_ms = FINISHED, self._clock.now_ms()
         self._jobs.append(job)
         self._save(job)
-
-    def cancel(self, table: Table) -> None:
-        """`CANCEL ALTER TABLE COLUMN`. Raises SqlError when there is nothing to cancel."""
-        running = [job for job in self._jobs if job.table_id == table.id and not job.ended]
-        if not running:
-            raise refused(f"Table[{table.name}] is not under SCHEMA_CHANGE.")
-        self._end(running[0], CANCELLED, "user cancelled")
 
     def drop_table(self, table: Table) -> None:
         """The table is gone: so is its job."""
@@ -118,9 +109,7 @@ class Jobs:
                     self._step(job)
 
     def _step(self, job: Job) -> None:
-        if (self._clock.now_ms() - job.create_ms) / 1000 > job.timeout_s:
-            self._end(job, CANCELLED, "Timeout")
-        elif job.state == PENDING:
+        if job.state == PENDING:
             self._go(job, WAITING)
         elif job.state == WAITING:
             if not self._transactions.unfinished(job.table_id, job.boundary):

@@ -37,7 +37,6 @@ class Statements:
             (("DROP", "TABLE"), self._drop_table),
             (("TRUNCATE", "TABLE"), self._truncate),
             (("ALTER", "TABLE"), self._alter_table),
-            (("CANCEL", "ALTER", "TABLE", "COLUMN", "FROM"), self._cancel_alter),
         )
 
     def run(self, source: Parser, who: Who) -> bool:
@@ -144,7 +143,7 @@ class Statements:
             else:
                 change = read_column_clauses(source, table)
                 after = table.with_columns(change.columns)
-                services.jobs.submit(table, after, fast=change.fast, properties=change.properties)
+                services.jobs.submit(table, after, fast=change.fast)
 
     def _rename_column(self, source: Parser, table: Table) -> None:
         old = source.name()
@@ -154,12 +153,6 @@ class Statements:
         names = tuple(new if name.lower() == old.lower() else name for name in table.distribution)
         after = replace(table.with_columns(renamed(table, old, new)), distribution=names)
         self._services.catalog.replace(table, after)
-
-    def _cancel_alter(self, source: Parser, who: Who) -> None:
-        table = self._table(source, who)
-        source.end()
-        self._require(who, "ALTER", table.database, table.name)
-        self._services.jobs.cancel(table)
 
     def _table(self, source: Parser, who: Who) -> Table:
         database, name = read_name(source, who)

@@ -68,17 +68,6 @@ class Users:
             raise analyzing(f"Operation CREATE USER failed for '{user}'@'%' : user already exists.")
         self._put(user, {"password": password, "grants": []})
 
-    def drop(self, user: str, *, if_exists: bool) -> None:
-        """Raises SqlError when there is none, or for root."""
-        if self.password(user) is None:
-            if if_exists:
-                return
-            raise _no_user(user)
-        if user == ROOT:
-            raise analyzing("Operation DROP USER failed for 'root'@'%' : cannot drop root user.")
-        self._known.pop(user, None)
-        self._journal.remove(_KIND, user)
-
     def grant(self, user: str, grant: Grant) -> None:
         """Raises SqlError when there is no such user or privilege."""
         if grant.privilege not in PRIVILEGES:
