@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -54,12 +55,12 @@ class Line:
             answer, size = found
             body = exactly(file, size)
         except (OSError, ValueError) as error:
-            self._file = None
+            self._disconnect()
             where = f"{self._door.host}:{self._door.port}"
             reason = f"the machine {socket.gethostname()} does not reach the driver of the run: {error}"
             raise StateUnavailable(reason, where=where, hint=_HINT) from error
         except BaseException:  # the answer may come yet: it is not that to the next question
-            self._file = None
+            self._disconnect()
             raise
         if "error" in answer:
             raise from_json(answer["error"])
@@ -71,11 +72,25 @@ class Line:
         connection = trusting(door.certificate).wrap_socket(plain)
         file: IO[bytes] = cast("IO[bytes]", connection.makefile("rwb", buffering=BUFFER))
         connection.close()  # it ends with the file
-        send(file, {"token": door.token})
-        if receive(file) is None:
-            raise ConnectionError("the driver has refused the connection")
-        enable_keepalive(connection)
+        try:
+            send(file, {"token": door.token})
+            if receive(file) is None:
+                raise ConnectionError("the driver has refused the connection")
+            enable_keepalive(connection)
+        except BaseException:
+            _close(file)
+            raise
         return file
+
+    def _disconnect(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            _close(file)
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError, ValueError):  # it flushes what a broken connection cannot take
+        file.close()
 
 
 def _send_file(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -> None:
