@@ -112,6 +112,7 @@ class Segmenter:
         self._again: set[int] = set()
         self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
+        """Events of the current buffer, with the number of schema history entries written up to each."""
         self._in_transaction = self._announced = self._file_begins = False
         self._begun = inside
         self._gtid = ""
@@ -347,6 +348,7 @@ class Segmenter:
 
     def _close(self, buffer: ReceiveBuffer, last: int) -> Segment:
         done, self._open, self._file_begins = self._open, _Open(), False
+        entries = next(entries for index, entries in reversed(self._steps) if index <= last)
         return Segment(
             buffer.file,
             int(buffer.end_position[last]),
@@ -354,13 +356,9 @@ class Segmenter:
             done.rows,
             frozenset(done.tables),
             frozenset(done.changed),
-            self._entries_at(last),
+            entries,
             tuple(done.gtids),
         )
-
-    def _entries_at(self, last: int) -> int:
-        """Number of schema history entries written for events up to `last` of the current buffer."""
-        return next(entries for index, entries in reversed(self._steps) if index <= last)
 
 
 def _of(tables: Collection[TableId]) -> str:

@@ -128,7 +128,7 @@ class Coordinator:
 
     def ready(self, start: MySqlOffset) -> bool:
         """Return whether `plan` can add to a batch at once."""
-        if self._is_whole(start) or self._new_requests(start):
+        if self._finished(start, start.chunks) or self._new_requests(start):
             return True
         if self._next.started:
             return self._next.ready
@@ -154,9 +154,8 @@ class Coordinator:
             self._next.start(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
         count = self._plan.append(self._next.chunks(end, before, count, limits, wait_s))
-        if count > before or end != start or self._is_whole(start):
-            count = self._forget_finished(start, before, count)
-        return replace(end, chunks=count)
+        finished = self._finished(start, count)
+        return replace(end, chunks=self._plan.append(finished) if finished else count)
 
     def commit(self, end: MySqlOffset) -> None:
         """Remove requests that batches up to `end` have started."""
@@ -189,17 +188,11 @@ class Coordinator:
         before, after = self._history.tables(start.schemas), self._history.tables(end.schemas)
         return any(before.get(table) != after.get(table) for table in self._plan.snapshots(start.chunks))
 
-    def _is_whole(self, start: MySqlOffset) -> bool:
-        """Return whether a snapshot is finished."""
-        before, marks, here = start.chunks, self._marks.refresh(), start.sequence
-        return any(snapshot.is_finished(before, marks, here) for snapshot in self._plan.snapshots(before).values())
-
-    def _forget_finished(self, start: MySqlOffset, before: int, count: int) -> int:
+    def _finished(self, start: MySqlOffset, count: int) -> list[TableEnd]:
         """End the snapshots that the log has caught up with: these tables are like any other from here on."""
-        here, marks = start.sequence, self._marks.refresh()
-        finished = [
+        before, marks, here = start.chunks, self._marks.refresh(), start.sequence
+        return [
             TableEnd(table, DONE)
             for table, snapshot in self._plan.snapshots(count).items()
             if snapshot.is_finished(before, marks, here)
         ]
-        return self._plan.append(finished) if finished else count
