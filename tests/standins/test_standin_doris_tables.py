@@ -133,3 +133,14 @@ def test_rows_prepared_before_a_light_change_fit_after_it(doris: DorisServer, db
     assert doris.finish(db, "commit", txn_id=txn)["status"] == "Success"
     assert doris.eventually(f"SELECT id, w, z FROM {table}", [(1, "one", 5)]) == [(1, "one", 5)]
     assert doris.query(f"SELECT COUNT(`at`) FROM {table}") == [(1,)]
+
+
+def test_a_table_of_the_users_own(doris: DorisServer, db: str) -> None:
+    doris.query(
+        f"CREATE TABLE {db}.own (id INT NOT NULL, n INT DEFAULT 7, m INT DEFAULT NULL, t DATETIME(3) DEFAULT "
+        "CURRENT_TIMESTAMP(3), v VARCHAR(9)) ENGINE=OLAP UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1 PROPERTIES "
+        '("replication_allocation" = "tag.location.default: 1")'
+    )
+    doris.query(f"CREATE TABLE {db}.plain (id INT, v VARCHAR(9), d DATE) {HASHED}")
+    assert [row[5] for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.own")][1:3] == ["7", None]
+    assert [row[0] for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.plain") if row[4] == "YES"] == ["id", "v"]

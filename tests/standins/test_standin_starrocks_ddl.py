@@ -204,3 +204,12 @@ def test_users_and_privileges(starrocks: StarRocksServer, database: str, keyed: 
         assert "denied" in starrocks.refused(sql, user=user, password="first")
     starrocks.query(f"GRANT ALTER ON ALL TABLES IN DATABASE {database} TO USER '{user}'@'%'")
     starrocks.query(f"ALTER TABLE {keyed} ADD COLUMN w INT", user=user, password="first")
+
+
+def test_a_table_of_the_users_own(starrocks: StarRocksServer, database: str) -> None:
+    starrocks.query(
+        f"CREATE TABLE {database}.own (id INT NOT NULL, n INT DEFAULT '7', m INT DEFAULT NULL) ENGINE=OLAP "
+        "PRIMARY KEY(id) DISTRIBUTED BY HASH(id) ORDER BY (n)"
+    )
+    starrocks.query(f"CREATE TABLE {database}.plain (id INT, v VARCHAR(9), d DATE)")
+    assert [row[0] for row in starrocks.query(f"DESC {database}.plain") if row[3] == "true"] == ["id", "v"]

@@ -16,7 +16,7 @@ _TABLE_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9\-_]*")
 _COLUMN_NAME = re.compile(r'[_a-zA-Z@0-9\s/][.a-zA-Z0-9_+-/?@#$%^&*"\s,:]{0,255}', re.ASCII)
 _LONGEST_TABLE_NAME = 64
 _PROPERTIES = {
-    "replication_num", "enable_unique_key_merge_on_write", "light_schema_change",
+    "replication_num", "replication_allocation", "enable_unique_key_merge_on_write", "light_schema_change",
     "compression", "storage_format", "bloom_filter_columns",
     "store_row_column", "row_store_columns", "group_commit_interval_ms", "group_commit_data_bytes", "storage_policy",
     "disable_auto_compaction", "in_memory", "enable_single_replica_compaction", "estimate_partition_size",
@@ -73,13 +73,31 @@ def parse_column(parser: Parser) -> Definition:
             found.default = _default(parser)
         elif parser.take("COMMENT"):
             found.comment = parser.string()
+        elif parser.take("AUTO_INCREMENT"):
+            raise sql_error("the stand-in has no auto-increment columns")
         else:
             break
     return found
 
 
-def _default(parser: Parser) -> str:
-    return NOW if parser.take("CURRENT_TIMESTAMP") else parser.string()
+def _default(parser: Parser) -> str | None:
+    if parser.take("NULL"):
+        return None
+    if parser.take("CURRENT_TIMESTAMP"):
+        if parser.take("("):
+            if not parser.sees(")"):
+                parser.integer()
+            parser.need(")")
+        return NOW
+    sign = "-" if parser.take("-") else ""
+    token = parser.next()
+    if token.kind == "string" and not sign:
+        return token.text
+    if token.kind == "number":
+        return sign + token.text
+    if token.kind == "word" and token.text.upper() in ("TRUE", "FALSE"):
+        return token.text.lower()
+    raise parser.wrong("a default value")
 
 
 def check_default(column: Definition) -> None:
@@ -107,15 +125,24 @@ def parse_create(parser: Parser) -> Statement:
         parser.end()
         return found
     parser.need("(")
-    found.columns.append(parse_column(parser))
-    while parser.take(","):
+    while True:
+        if parser.sees("INDEX") or parser.sees("PRIMARY", "KEY"):
+            raise sql_error("the stand-in has no indexes")
         found.columns.append(parse_column(parser))
+        if not parser.take(","):
+            break
     parser.need(")")
-    for model in ("UNIQUE", "DUPLICATE"):
+    if parser.take("ENGINE"):
+        parser.need("=")
+        if parser.name().lower() != "olap":
+            raise sql_error("the stand-in has only ENGINE=OLAP")
+    for model in ("UNIQUE", "DUPLICATE", "AGGREGATE", "PRIMARY"):
         if parser.take(model, "KEY"):
             found.model, found.keys = model, parser.names()
     if parser.take("COMMENT"):
         found.comment = parser.string()
+    if parser.sees("AUTO", "PARTITION") or parser.sees("PARTITION", "BY"):
+        raise sql_error("the stand-in has no partitions")
     if parser.take("DISTRIBUTED", "BY"):
         _distribution(parser, found)
     if parser.take("PROPERTIES"):
@@ -205,6 +232,10 @@ def check_column_name(name: str) -> None:
 
 
 def _check_model(statement: Statement) -> None:
+    if statement.model == "AGGREGATE":
+        raise sql_error("the stand-in has no aggregate tables")
+    if statement.model == "PRIMARY":
+        raise sql_error("mismatched input 'PRIMARY' expecting a key model of Doris")
     order = [column.name.lower() for column in statement.columns]
     for at, key in enumerate(statement.keys):
         if key.lower() not in order:
@@ -232,9 +263,13 @@ def check_key_type(name: str, kind: DorisType) -> None:
 
 def _check_properties(statement: Statement, replication: int) -> None:
     for name in statement.properties:
+        if name.startswith("function_column."):
+            raise sql_error("the stand-in has no sequence columns")
         if name not in _PROPERTIES and not name.startswith(("dynamic_partition.", "binlog.")):
             raise sql_error(f"Unknown properties: {{{name}={statement.properties[name]}}}")
     text = statement.properties.get("replication_num")
+    if text is None and "replication_allocation" in statement.properties:
+        text = statement.properties["replication_allocation"].rpartition(":")[2].strip()
     number = replication if text is None else int(text) if text.isdigit() else -1
     if number < 1:
         raise sql_error(f"Replication num should greater than 0: {text}")
@@ -250,7 +285,17 @@ def _keys(statement: Statement) -> list[str]:
         return statement.keys
     if statement.properties.get("enable_duplicate_without_keys_by_default", "").lower() == "true":
         return []
-    raise sql_error("the stand-in chooses no key columns for a table that names none")
+    keys: list[str] = []
+    for column in statement.columns:  # the first three columns at most, up to the first that cannot be a key
+        if len(keys) == 3 or column.type.kind in ("STRING", "FLOAT", "DOUBLE", "JSON", "VARBINARY"):
+            break
+        keys.append(column.name)
+        if column.type.kind == "VARCHAR":
+            break
+    if not keys:
+        raise sql_error("The olap table first column could not be float, double, string or array, struct, map, "
+                        "please use decimal or varchar instead.")  # fmt: skip
+    return keys
 
 
 def _hashed_by(statement: Statement, keys: list[str], *, unique: bool) -> list[str]:

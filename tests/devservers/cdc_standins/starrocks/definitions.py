@@ -49,15 +49,17 @@ def read_type(source: Parser) -> ColumnType:
 
 
 def read_column(source: Parser) -> Column:
-    """`name TYPE [NULL | NOT NULL] [DEFAULT "v" | DEFAULT CURRENT_TIMESTAMP] [COMMENT "c"]`."""
+    """`name TYPE [KEY] [NULL | NOT NULL] [DEFAULT "v" | DEFAULT CURRENT_TIMESTAMP | DEFAULT NULL] [COMMENT "c"]`."""
     name = source.name()
     kind = read_type(source)
-    nullable = not source.take("NOT", "NULL")
-    if nullable:
-        source.take("NULL")
+    key = source.take("KEY")
+    not_null = source.take("NOT", "NULL")
+    null = not not_null and source.take("NULL")
     default = _read_default(source)
     comment = source.string() if source.take("COMMENT") else ""
-    column = Column(name, kind, nullable, default, comment)
+    column = Column(name, kind, not not_null, default, comment, key)
+    if key and null:
+        raise analyzing(f"primary key column[{name}] cannot be nullable")
     check_column(column)
     return column
 
@@ -73,7 +75,11 @@ def check_column(column: Column) -> None:
 def _read_default(source: Parser) -> str | None:
     if not source.take("DEFAULT"):
         return None
+    if source.take("NULL"):
+        return None
     if source.take("CURRENT_TIMESTAMP"):
+        if source.take("("):
+            source.need(")")
         return NOW
     return source.string()  # a bare number is a syntax error
 
@@ -98,9 +104,16 @@ def read_create(source: Parser, database: str, name: str, *, backends: int) -> T
     while source.take(","):
         columns.append(read_column(source))
     source.need(")")
+    if source.take("ENGINE"):
+        source.need("=")
+        engine = source.name()
+        if engine.lower() != "olap":
+            raise analyzing(f"the stand-in knows only ENGINE=OLAP, not {engine}")
     primary, keys = _read_keys(source)
     comment = source.string() if source.take("COMMENT") else ""
     distribution = _read_distribution(source)
+    if source.take("ORDER", "BY"):
+        source.names()
     properties = source.properties() if source.take("PROPERTIES") else {}
     source.end()
     _check_names(columns, primary=primary)
@@ -113,13 +126,17 @@ def read_create(source: Parser, database: str, name: str, *, backends: int) -> T
 
 
 def _read_keys(source: Parser) -> tuple[bool, list[str]]:
+    for word in ("UNIQUE", "AGGREGATE"):
+        if source.sees(word, "KEY"):
+            raise analyzing(f"the stand-in does not know {word} KEY tables")
     if source.take("PRIMARY", "KEY"):
         return True, source.names()
-    source.need("DUPLICATE", "KEY")
-    return False, source.names()
+    return False, source.names() if source.take("DUPLICATE", "KEY") else []
 
 
 def _read_distribution(source: Parser) -> Distribution | None:
+    if source.sees("PARTITION", "BY"):
+        raise analyzing("the stand-in does not know PARTITION BY")
     if not source.take("DISTRIBUTED", "BY"):
         return None
     if source.take("RANDOM"):
@@ -149,7 +166,8 @@ def check_reserved(name: str, *, primary: bool) -> None:
 
 
 def _keyed(columns: Sequence[Column], keys: Sequence[str], *, primary: bool) -> list[Column]:
-    """The columns with their keys marked."""
+    """The columns with their keys marked; without keys those of a DUPLICATE KEY table are chosen by the server."""
+    keys = keys or _sort_prefix(columns)
     by_name = {column.name.lower(): column for column in columns}
     for position, key in enumerate(keys):
         column = by_name.get(key.lower())
@@ -171,6 +189,19 @@ def _check_key(column: Column, *, primary: bool) -> None:
         raise analyzing(f"primary key column[{column.name}] type not supported: {str(column.type).upper()}")
     if column.type.name not in SORT_TYPES:
         raise analyzing(f"Invalid data type of key column '{column.name}': '{column.type.name}'")
+
+
+def _sort_prefix(columns: Sequence[Column]) -> list[str]:
+    chosen: list[str] = []
+    for column in columns[:3]:
+        if column.type.name not in SORT_TYPES:
+            break
+        chosen.append(column.name)
+        if column.type.name in TEXT:
+            break
+    if not chosen:
+        raise analyzing(f"Data type of first column cannot be {column.type.name}")
+    return chosen
 
 
 def _distributed(given: Distribution | None, columns: Sequence[Column], *, primary: bool) -> Distribution:
