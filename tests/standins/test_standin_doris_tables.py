@@ -143,4 +143,4 @@ def test_a_table_of_the_users_own(doris: DorisServer, db: str) -> None:
     )
     doris.query(f"CREATE TABLE {db}.plain (id INT, v VARCHAR(9), d DATE) {HASHED}")
     assert [row[5] for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.own")][1:3] == ["7", None]
-    assert [row[0] for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.plain") if row[4] == "YES"] == ["id", "v"]
+    assert [row[0] for row in doris.query(f"DESC {db}.plain") if row[3] == "true"] == ["id", "v"]
