@@ -254,13 +254,19 @@ def _widened(change: AddColumn | AlterColumnType, existing: Column, new: Column)
         type=common_type(existing.type, new.type),
         nullable=existing.nullable or new.nullable,
         comment=new.comment or existing.comment,
+        source_type=_own_type_of_both(existing, new),
     )
+    if wide == existing and wide.source_type == existing.source_type:
+        return ()
     copied = isinstance(change, AlterColumnType) and change.copied
-    return (
-        ()
-        if wide == existing
-        else (AlterColumnType(change.table, wide, existing, copied, _keeps(change, existing, wide)),)
-    )
+    return (AlterColumnType(change.table, wide, existing, copied, _keeps(change, existing, wide)),)
+
+
+def _own_type_of_both(existing: Column, new: Column) -> str:
+    """The source's own type for the values of both; sinks keep the labels of an ENUM that a new one lacks."""
+    if existing.type == new.type and existing.source_type:
+        return new.source_type
+    return existing.source_type if existing.source_type == new.source_type else ""
 
 
 def _keeps(change: AddColumn | AlterColumnType, existing: Column, wide: Column) -> bool:

@@ -60,9 +60,10 @@ def _created() -> dict[_Key, Cell]:
         case("by statement", "occupied", to=LI, do=("create",), notice="found"),
     )
     again = case("by snapshot", "there", "not keyed", "not mirrors", to=FR, do=("create", "create shadow"))
+    over = case("by snapshot", "stale", "not shadowed", "not all again", to=SN, do=("create",), notice="overwritten")
     return {
         **_cells((AB, MI), event, *occupied, *come),
-        **_cells((DE,), event, again, *occupied, *come),
+        **_cells((DE,), event, again, *occupied, over, *come),
         **_cells((SN, LI), event, case("shadowed", "grows", do=shadow), case(do=("create",))),
         **_not((RQ, SU, SH, FR, OW, PA, RE), event, NOT_GONE),
     }
@@ -263,8 +264,7 @@ def _snapshots() -> dict[_Key, Cell]:
         **_cells((OW,), void, case(to=RQ)),
         **_cells((LI, RQ, SU, PA, RE, MI, DE), void, STAYS),
         **_not((AB,), void, NO_SNAPSHOT),
-        **_cells((SN, OW), done, case(to=LI, do=("swap",))),
-        **_cells((SH, FR), done, case(to=LI, do=("swap",))),
+        **_cells((SN, OW, SH, FR), done, case(to=LI, do=("swap",))),
         **_cells((LI, RQ, SU, PA, RE, MI, DE), done, STAYS),
         **_not((AB,), done, NO_SNAPSHOT),
     }

@@ -85,6 +85,30 @@ def test_lenient_widens_a_type_and_never_narrows_it() -> None:
     assert "stays wide enough" in behave(Policy(), narrow, MEMBERS, apply_change(MEMBERS, narrow)).held
 
 
+@together(
+    "old, new, own",
+    [
+        ("enum('a')", ("STRING", "enum('a','b')"), "enum('a','b')"),
+        ("enum('a')", ("VARCHAR(60)", "varchar(60)"), ""),
+        ("enum('a')", ("STRING", ""), ""),
+        ("", ("STRING", "enum('a')"), None),
+        ("text", ("STRING", "text"), None),
+    ],
+)
+def test_lenient_widens_what_only_the_source_tells_apart(old: str, new: tuple[str, str], own: str | None) -> None:
+    """Beside another default, which alone changes nothing here. `own` is the type for the values of both."""
+    before = Column("e", DataType.parse("STRING"), default="a", source_type=old)
+    after = Column("e", DataType.parse(new[0]), source_type=new[1])
+    found = behave(
+        Policy(Behavior.LENIENT), AlterColumnType(T, after, before), TableSchema((ID, before), ("id",)), None
+    ).changes
+    assert [each.column.source_type for each in found if isinstance(each, AlterColumnType)] == (
+        [] if own is None else [own]
+    )
+    readded = behave(Policy(Behavior.LENIENT), AddColumn(T, after), TableSchema((ID, before), ("id",)), None).changes
+    assert len(readded) == len(found)
+
+
 def test_lenient_keeps_the_old_column_of_a_rename() -> None:
     assert done("lenient", RENAME) == (AddColumn(T, Column("years", INT)),)
     neither = replace(MEMBERS, columns=(ID, NAME))

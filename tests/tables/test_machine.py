@@ -102,6 +102,18 @@ def test_a_label_more_does_not_miss_the_shadow_table(state: TableState, then: Ta
     assert not machine.tables.sinks.state(ALL).shadowed
 
 
+@together("merged", [False, True])
+def test_a_table_that_is_taken_in_again_says_that_its_earlier_rows_stay(merged: bool) -> None:
+    """Those that are gone from the source meanwhile, or have their key in another spelling, are beside the others."""
+    now = Circumstances(to((r"shop.\.*", ALL)), Policy(Behavior.LENIENT))
+    pairs = {(table, ALL): PairState(TableState.LIVE) for table in (A, *((B,) if merged else ()))}
+    before = Tables(dict.fromkeys((A, B), KEYED), {ALL: KEYED}, pairs, {ALL: SinkState(merged)})
+    left = batch_outcome(now, before, [on.CaptureEnded(A, "the source leaves it out")]).after
+    found = batch_outcome(now, left, [on.TableCreated(A, CreateTable(A, KEYED), by_snapshot=True)])
+    assert found.after.state((A, ALL)) is TableState.SNAPSHOT
+    assert [notice.name for notice in found.notices] == ["snapshot.overwrites"]
+
+
 def test_an_impossible_event_names_the_state_and_the_reason() -> None:
     before = Tables({A: KEYED}, {ALL: KEYED}, {(A, ALL): PairState(TableState.SHADOW)}, {ALL: SinkState(shadowed=True)})
     machine = Machine(Circumstances(to(("shop.a", ALL)), Policy(Behavior.EVOLVE)), before)
