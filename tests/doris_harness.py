@@ -6,23 +6,21 @@ import json
 import struct
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta
-from decimal import Decimal
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 from doris_servers import DorisServer
+from sink_calls import TYPES, span
 
 from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
-from cdc.testing.sink_conformance import VALUES
 from connectors.doris.options import DorisSinkOptions
 from connectors.doris.sink import DorisSink
 from connectors.shared.sql.text import quoted
 
-TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
 _VISIBLE_S = 300
 
 
@@ -112,9 +110,7 @@ def _plain(value: Any, kind: DataType | None) -> Any:
             x, y = point.strip("()").split()
             return struct.pack("<IBIdd", int(head.removeprefix("SRID=").rstrip(";") or 0), 1, 1, float(x), float(y))
         case Kind.TIME:
-            hours, minutes, seconds = text.lstrip("-").split(":")
-            span = timedelta(hours=int(hours), minutes=int(minutes), microseconds=int(Decimal(seconds) * 10**6))
-            return -span if text.startswith("-") else span
+            return span(text)
         case Kind.VECTOR:
             return [float(item) for item in text.strip("[]").split(",") if item]
     return text

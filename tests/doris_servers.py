@@ -7,23 +7,18 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
 import pymysql
 import pytest
-from load_servers import Answer, LoadServer, of_standin, shared
-
-from cdc_standins import start_doris
+from load_servers import Answer, LoadServer, own, shared
 
 _IMAGE = "apache/doris:doris-all-in-one-2.1.0"
 _VISIBLE_S = 300
@@ -53,16 +48,7 @@ class DorisServer(LoadServer):
         port: int | None = None, login: tuple[str, str] | None = None,
     ) -> Answer:  # fmt: skip
         """One request to the back end, or to `port`; redirects are not followed."""
-        chosen = login or (self.user, self.password)
-        token = base64.b64encode(":".join(chosen).encode()).decode()
-        sent = {"Authorization": f"Basic {token}", **(headers or {})}
-        connection = http.client.HTTPConnection(self.host, port or self.be_http_port, timeout=60)
-        try:
-            connection.request(method, path, body, sent)
-            response = connection.getresponse()
-            return Answer(response.status, response.read().decode(), dict(response.getheaders()))
-        finally:
-            connection.close()
+        return self.request(port or self.be_http_port, method, path, headers or {}, body, login)
 
     def load(
         self, db: str, body: bytes, label: str = "", table: str = "t", *, login: tuple[str, str] | None = None,
@@ -77,7 +63,7 @@ class DorisServer(LoadServer):
         return self.load(db, body, label, table, two_phase_commit="true", **headers)
 
     def finish(self, db: str, operation: str, **headers: Any) -> Answer:
-        """The second phase: `finish(db, "commit", txn_id=5)`, `finish(db, "abort", label="a")`."""
+        """The second phase: `finish(db, "commit", txn_id=5)`."""
         named = {name: str(value) for name, value in headers.items()}
         return self.send("PUT", f"/api/{db}/_stream_load_2pc", {"txn_operation": operation, **named}, b"")
 
@@ -89,14 +75,7 @@ class DorisServer(LoadServer):
 
 def shared_doris() -> AbstractContextManager[DorisServer]:
     """A server that all tests of the session share: use `new_database`, never stop it, arm no faults."""
-    return shared(DorisServer, "doris", _IMAGE, own_doris)
+    return shared(DorisServer, "doris", _IMAGE)
 
 
-@contextmanager
-def own_doris(**options: Any) -> Iterator[DorisServer]:
-    """A stand-in for one test, which may break it."""
-    with (
-        tempfile.TemporaryDirectory(prefix="doris-") as folder,
-        start_doris(Path(folder) / "standin", **options) as standin,
-    ):
-        yield of_standin(DorisServer, standin, str(options.get("root_password", "")))
+own_doris = partial(own, DorisServer, "doris")

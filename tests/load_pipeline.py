@@ -11,8 +11,7 @@ from typing import Any
 import pymysql
 import yaml
 from cdc_process import Pipeline
-from doris_servers import own_doris
-from starrocks_servers import own_starrocks
+from load_servers import LoadServer, own
 
 from cdc_standins import StandIn
 
@@ -23,13 +22,8 @@ _FINISHED_S = 300.0
 @contextmanager
 def own_standin(kind: str) -> Iterator[StandIn]:
     """A stand-in of one's own."""
-    if kind == "doris":
-        with own_doris() as doris:
-            yield doris.own
-    else:
-        with own_starrocks() as starrocks:
-            assert starrocks.standin is not None
-            yield starrocks.standin
+    with own(LoadServer, kind) as server:
+        yield server.own
 
 
 def sink_of(standin: StandIn, **more: Any) -> dict[str, Any]:

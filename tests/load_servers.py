@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
 import os
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
@@ -15,7 +19,7 @@ from uuid import uuid4
 import pymysql
 import pytest
 
-from cdc_standins import StandIn
+from cdc_standins import StandIn, start
 
 _READY_S = 180
 Server = TypeVar("Server", bound="LoadServer")
@@ -81,6 +85,20 @@ class LoadServer:
         self.query(f"CREATE DATABASE {name}")
         return name
 
+    def request(
+        self, port: int, method: str, path: str, headers: Mapping[str, str], body: bytes | None,
+        login: tuple[str, str] | None,
+    ) -> Answer:  # fmt: skip
+        """One request to a port; redirects are not followed."""
+        token = base64.b64encode(":".join(login or (self.user, self.password)).encode()).decode()
+        connection = http.client.HTTPConnection(self.host, port, timeout=60)
+        try:
+            connection.request(method, path, body, {"Authorization": f"Basic {token}", **headers})
+            response = connection.getresponse()
+            return Answer(response.status, response.read().decode(), dict(response.getheaders()))
+        finally:
+            connection.close()
+
     def alive(self) -> bool:
         """Whether a back end is."""
         try:
@@ -90,9 +108,7 @@ class LoadServer:
 
 
 @contextmanager
-def shared(
-    kind: type[Server], scheme: str, image: str, own: Callable[[], AbstractContextManager[Server]]
-) -> Iterator[Server]:
+def shared(kind: type[Server], scheme: str, image: str) -> Iterator[Server]:
     """A server at the address in `CDC_TEST_<SCHEME>`, one in Docker when that says `docker`, else a stand-in."""
     variable = f"CDC_TEST_{scheme.upper()}"
     wanted = os.environ.get(variable, "")
@@ -102,13 +118,21 @@ def shared(
     elif wanted:
         yield _at(kind, scheme, variable, wanted)
     else:
-        with own() as server:
+        with own(kind, scheme) as server:
             yield server
 
 
-def of_standin(kind: type[Server], standin: StandIn, password: str) -> Server:
-    """A stand-in as a server to test with."""
-    return kind(standin.host, standin.http_port, standin.be_http_port, standin.sql_port, "root", password, standin)
+@contextmanager
+def own(kind: type[Server], scheme: str, **options: Any) -> Iterator[Server]:
+    """A stand-in for one test, which may break it."""
+    with (
+        tempfile.TemporaryDirectory(prefix=f"{scheme}-") as folder,
+        start(scheme, Path(folder) / "standin", **options) as standin,
+    ):
+        yield kind(
+            standin.host, standin.http_port, standin.be_http_port, standin.sql_port, "root",
+            str(options.get("root_password", "")), standin,
+        )  # fmt: skip
 
 
 def _at(kind: type[Server], scheme: str, variable: str, address: str) -> Server:

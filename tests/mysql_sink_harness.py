@@ -8,17 +8,16 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from sink_calls import TYPES
+
 from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
-from cdc.testing.sink_conformance import VALUES
 from cdc_services.server import MySqlServer
 from connectors.mysql.sink.options import MySqlSinkOptions, OceanBaseSinkOptions, ServerSinkOptions
 from connectors.mysql.sink.sink import MySqlSink
 from connectors.shared.sql.text import quoted
-
-TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
 
 
 def sink_options(server: MySqlServer, **more: Any) -> ServerSinkOptions:

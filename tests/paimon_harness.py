@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from sink_calls import span
 
 from cdc.schema import TableId
 from cdc.source import Context
@@ -48,13 +49,6 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(found.get("c8"), Decimal):
         found["c8"] = int(found["c8"])
     return found
-
-
-def span(text: str) -> timedelta:
-    """A TIME as the lake has it."""
-    sign = -1 if text.startswith("-") else 1
-    hours, minutes, seconds = text.removeprefix("-").split(":")
-    return sign * timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds))
 
 
 def rest_options(address: str) -> dict[str, str]:

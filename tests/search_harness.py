@@ -6,22 +6,21 @@ import base64
 import json
 import urllib.error
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sink_calls import TYPES, span
+
 from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
-from cdc.testing.sink_conformance import VALUES
 from cdc_services.search.server import SearchServer
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
 from connectors.elasticsearch.sink import ElasticsearchSink
-
-TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
 
 
 def sink_options(server: SearchServer, **more: Any) -> ElasticsearchSinkOptions:
@@ -94,7 +93,5 @@ def _plain(value: Any, kind: DataType | None) -> Any:
         case Kind.TIMESTAMP_LTZ:
             return datetime.fromisoformat(value).astimezone(UTC)
         case Kind.TIME:
-            hours, minutes, seconds = value.lstrip("-").split(":")
-            span = timedelta(hours=int(hours), minutes=int(minutes), microseconds=int(Decimal(seconds) * 10**6))
-            return -span if value.startswith("-") else span
+            return span(value)
     return value

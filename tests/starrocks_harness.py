@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta
+from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,18 @@ from typing import Any
 import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
+from sink_calls import TYPES, span
 from starrocks_servers import StarRocksServer
 
 from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
-from cdc.testing.sink_conformance import VALUES
 from connectors.shared.sql.text import quoted
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.sink import StarRocksSink
 
 PIPELINE = "pipeline-1"
-TYPES = TableId("shop", "types")
 
 
 def sink_options(server: StarRocksServer, **more: Any) -> StarRocksSinkOptions:
@@ -66,8 +65,8 @@ class Harness:
         if described is None:
             return None
         known = {column.name: column.type for column in described.columns}
-        if table == TYPES:
-            known |= {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
+        if table.table == "types":
+            known |= TYPES
         rows = self.query(f"SELECT {', '.join(map(quoted, known))} FROM {quoted(table.database, table.table)}")
         return [
             {name: value(cell, kind) for (name, kind), cell in zip(known.items(), row, strict=True)} for row in rows
@@ -89,18 +88,12 @@ def value(cell: Any, source: DataType) -> Any:
     if kind is Kind.TIMESTAMP_LTZ:
         return cell.replace(tzinfo=UTC)
     if kind is Kind.TIME:
-        return _span(_text(cell))
+        return span(_text(cell))
     if kind is Kind.VECTOR:
         return json.loads(cell)
     if kind is Kind.BOOLEAN:
         return bool(int(cell))
     return int(cell) if "INT" in kind.value else _text(cell) if isinstance(cell, bytes) else cell
-
-
-def _span(text: str) -> timedelta:
-    hours, minutes, seconds = text.lstrip("-").split(":")
-    span = timedelta(hours=int(hours), minutes=int(minutes), microseconds=int(Decimal(seconds) * 1_000_000))
-    return -span if text.startswith("-") else span
 
 
 def _decimal(text: bytes) -> Decimal:

@@ -7,19 +7,13 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
 from urllib.parse import urlsplit
 
-from load_servers import Answer, LoadServer, of_standin, shared
-
-from cdc_standins import start_starrocks
+from load_servers import Answer, LoadServer, own, shared
 
 STRICT = {"strict_mode": "true"}
 _IMAGE = "starrocks/allin1-ubuntu:3.5-latest"
@@ -34,17 +28,8 @@ class StarRocksServer(LoadServer):
         port: int | None = None, login: tuple[str, str] | None = None, follow: bool = True,
     ) -> Answer:  # fmt: skip
         """One request to the front end, or to `port`; redirects are followed, with the body sent only at the end."""
-        where = port or self.http_port
-        chosen = login or (self.user, self.password)
-        token = base64.b64encode(":".join(chosen).encode()).decode()
-        sent = {"Authorization": f"Basic {token}", "Expect": "100-continue", **(headers or {})}
-        connection = http.client.HTTPConnection(self.host, where, timeout=60)
-        try:
-            connection.request(method, path, None if where == self.http_port else body, sent)
-            response = connection.getresponse()
-            answer = Answer(response.status, response.read().decode(), dict(response.getheaders()))
-        finally:
-            connection.close()
+        where, sent = port or self.http_port, {"Expect": "100-continue", **(headers or {})}
+        answer = self.request(where, method, path, sent, None if where == self.http_port else body, login)
         if answer.status != 307 or not follow:
             return answer
         target = urlsplit(answer.headers["Location"])
@@ -71,14 +56,7 @@ class StarRocksServer(LoadServer):
 
 def shared_starrocks() -> AbstractContextManager[StarRocksServer]:
     """A server that all tests of the session share: use `new_database`, never stop it, arm no faults."""
-    return shared(StarRocksServer, "starrocks", _IMAGE, own_starrocks)
+    return shared(StarRocksServer, "starrocks", _IMAGE)
 
 
-@contextmanager
-def own_starrocks(**options: Any) -> Iterator[StarRocksServer]:
-    """A stand-in for one test, which may break it."""
-    with (
-        tempfile.TemporaryDirectory(prefix="starrocks-") as folder,
-        start_starrocks(Path(folder) / "standin", **options) as standin,
-    ):
-        yield of_standin(StarRocksServer, standin, str(options.get("root_password", "")))
+own_starrocks = partial(own, StarRocksServer, "starrocks")
