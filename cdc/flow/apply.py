@@ -32,6 +32,8 @@ class ApplyStep:
 
     Args:
         finish_commits: waits for the commit in flight; called before anything in the sink is changed.
+
+    `derivation` has to begin before the first batch of a run.
     """
 
     def __init__(
@@ -45,18 +47,9 @@ class ApplyStep:
     ) -> None:
         self._source, self._sink, self._policy, self._retry = source, sink, middle.policy, retry
         self._store, self._finish_commits = state.store, finish_commits
-        self._derivation = Derivation(middle, source, state.store, shadows=sink.shadows, holds_rows=self._holds_rows)
+        self.derivation = Derivation(middle, source, state.store, shadows=sink.shadows, holds_rows=self._holds_rows)
         self._with_rows: dict[TableId, bool] = {}
-        self._refused = RefusedChanges(sink, source, middle, self._derivation, state.store)
-
-    @property
-    def entries(self) -> int:
-        """The number of valid entries in the table log after the batch that was applied last."""
-        return self._derivation.entries
-
-    def begin(self, batch: int, entries: int) -> None:
-        """Load the state of all tables before the first batch of a run. Raises as `Derivation.begin`."""
-        self._derivation.begin(batch, entries)
+        self._refused = RefusedChanges(sink, source, middle, self.derivation, state.store)
 
     def run(self, batch: int, start: Offset, end: Offset) -> Derived:
         """Derive the batch between two offsets and apply its operations to the sink; return the outcome.
@@ -64,7 +57,7 @@ class ApplyStep:
         Raises ChangeRefused for a change that the policy forbids or the sink refuses, other CdcErrors.
         """
         self._with_rows.clear()
-        derived = self._derivation.derive(batch, self._events(start, end))
+        derived = self.derivation.derive(batch, self._events(start, end))
         crash_point("before-apply", batch)
         if derived.operations or derived.expected or any(derived.undone):
             self._finish_commits()
@@ -76,10 +69,6 @@ class ApplyStep:
             announced = list(_announced(derived.sinks_before, derived.operations))
             self._retry.call(partial(self._sink.announce, batch, announced), "schema changes")
         return derived
-
-    def note_decided(self, derived: Derived) -> None:
-        """Remove the user requests that a decided batch has taken in. Repeatable."""
-        self._derivation.note_decided(derived)
 
     def _events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         if source_offset(start) == source_offset(end):

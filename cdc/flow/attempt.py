@@ -18,11 +18,12 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 from cdc.errors import ChangeRefused, EditRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
+from cdc.flow.refusal_judge import RefusalJudge
 from cdc.schema import (
     CreateShadow,
     CreateTable,
@@ -65,21 +66,11 @@ def try_of(operations: Sequence[SchemaChange]) -> Try:
     return Try(tuple((change_name(each), each.table) for each in operations), digest(operations), renames)
 
 
-class Tolerance(Protocol):
-    """Decides which changes may be skipped."""
-
-    def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
-        """Whether a change need not be tried, given the earlier changes that were refused."""
-
-    def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
-        """Whether a refused change may be skipped. EngineError: the change depends on one that was skipped."""
-
-
 class Attempts:
     """Tries the changes of a batch; repeatable after a crash for the same batch and changes."""
 
-    def __init__(self, store: Store, tolerance: Tolerance) -> None:
-        self._store, self._tolerance = store, tolerance
+    def __init__(self, store: Store, judge: RefusalJudge) -> None:
+        self._store, self._judge = store, judge
 
     def apply(
         self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply
@@ -107,7 +98,7 @@ class Attempts:
             if all(index in refused or index in tried.through for index in run):
                 schemas = apply_changes(schemas, [change for index in run if index not in refused])
                 continue
-            lost = self._tolerance.can_skip(change, remaining)
+            lost = self._judge.can_skip(change, remaining)
             try:
                 if not lost:
                     after = apply_changes(schemas, [change] * len(run))
@@ -115,7 +106,7 @@ class Attempts:
                     schemas = after
             except (ChangeRefused, EngineError) as error:
                 of_the_state = isinstance(error, EngineError) and type(error) is not EngineError
-                if of_the_state or not self._tolerance.tolerates(change, error):
+                if of_the_state or not self._judge.tolerates(change, error):
                     raise
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
                 remaining.append(change)

@@ -139,7 +139,7 @@ class BatchRunner:
         crash_point("after-prepare", batch)
         prepared = time.monotonic()
         decision = self._decide(batch, start, end, results)
-        self._apply.note_decided(derived)
+        self._apply.derivation.note_decided(derived)
         phases = {"schema": applied - began, "tasks": prepared - applied, "decide": time.monotonic() - prepared}
         crash_point("after-decide", batch)
         self._source.store_reports(decision.reports)
@@ -153,7 +153,7 @@ class BatchRunner:
         """Before the first batch of a run: abort what an earlier run prepared for it, load the tables and schemas."""
         self._tasks.abort(batch)
         before = self._log.get(batch - 1)
-        self._apply.begin(batch, 0 if before is None else before.tables)
+        self._apply.derivation.begin(batch, 0 if before is None else before.tables)
         self._begun = True
 
     def _decide(self, batch: int, start: Offset, end: Offset, results: list[TaskResult]) -> Decision:
@@ -162,7 +162,8 @@ class BatchRunner:
         reports = tuple(report for result in results for report in result.reports)
         noted = tuple(result.noted for result in results if result.noted)
         prepared = tuple(sorted(handles, key=_by_partition))
-        decision = Decision(batch, start, end, prepared, reports, tables=self._apply.entries, noted=noted)
+        tables = self._apply.derivation.entries
+        decision = Decision(batch, start, end, prepared, reports, tables=tables, noted=noted)
         self._log.decide(decision)
         self._state.notes.forget_decided(batch, noted)
         self._state.notes.reports.forget_decided(batch, reports)

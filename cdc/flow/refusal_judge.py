@@ -40,7 +40,7 @@ def _is_in_snapshot(change: SchemaChange) -> bool:
 
 
 class RefusalJudge:
-    """Judges the refused changes of one batch. A `Tolerance`.
+    """Judges the refused changes of one batch.
 
     | refused | with try_evolve | with other behaviors |
     |---|---|---|
@@ -73,7 +73,7 @@ class RefusalJudge:
         return after_refused and _is_in_snapshot(change)
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
-        """Whether the change may be skipped, or a re-snapshot replaces it."""
+        """Whether a refused change may be skipped or a snapshot replaces it. EngineError: it follows a skipped one."""
         if self._skips and not self._is_of_a_key(change):
             return True
         if isinstance(change, ALTERATIONS) and not self._is_followed(change):

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from together import together
 
-from cdc.errors import ChangeRefused, StateError
+from cdc.errors import ChangeRefused, EngineError, StateError
 from cdc.flow.attempt import Attempts
+from cdc.flow.refusal_judge import RefusalJudge
 from cdc.schema import (
     AddColumn,
     Column,
@@ -49,13 +50,16 @@ class Sink:
         self.done += changes
 
 
-class LeavesOut:
+class LeavesOut(RefusalJudge):
     """Whatever is refused."""
+
+    def __init__(self) -> None:
+        pass
 
     def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         return False
 
-    def tolerates(self, change: SchemaChange, error: Exception) -> bool:
+    def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
         return True
 
 
