@@ -188,13 +188,9 @@ def _with_statistics(rows: pa.Table) -> bool | list[str]:
 
     The format's bounds ignore NaN, so a reader that takes NaN for the greatest number (DuckDB) would skip rows.
     """
-    floating = [name for name, kind in zip(rows.schema.names, rows.schema.types, strict=True) if _is_floating(kind)]
+    floating = [field.name for field in rows.schema if pa.types.is_floating(field.type)]
     without = {name for name in floating if has_nan(rows[name])}
     return [name for name in rows.schema.names if name not in without] if without else True
-
-
-def _is_floating(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -74,7 +74,8 @@ def _with_system_columns(table: Any, rows: pa.RecordBatch, delete: np.ndarray, s
     named = [pa.field(f"_KEY_{field.name}", field.type, False) for field in fields]
     combined = pa.Table.from_arrays(columns, schema=pa.schema([*named, *system, *rows.schema]))
     by = list(map(ordered, arrays))
-    order = pc.sort_indices(pa.table(by, list(map(str, range(len(by))))), _ascending(len(by)))
+    names = list(map(str, range(len(by))))
+    order = pc.sort_indices(pa.table(by, names), [(name, "ascending") for name in names])
     return combined.take(order)
 
 
@@ -88,10 +89,6 @@ def ordered(values: pa.Array) -> pa.Array:
     kind = np.int32 if values.type == pa.float32() else np.int64
     bits = values.to_numpy(zero_copy_only=False).view(kind)
     return pa.array(bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(kind).max))
-
-
-def _ascending(number: int) -> list[tuple[str, str]]:
-    return [(str(index), "ascending") for index in range(number)]
 
 
 def column_stats(values: Any, library: Any, name: str) -> dict[str, Any]:

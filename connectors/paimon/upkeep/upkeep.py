@@ -45,19 +45,12 @@ class Upkeep:
         catalog = self.catalog
         with catalog.guard(str(table.id)):
             number = compact_buckets(catalog, table, self.user, self.pipeline, least=least, whole=whole)
-            fewer = (
-                merge_manifests(catalog, table, f"{self.user}-compact", least=manifests)
-                if number or _has_snapshot(table)
-                else False
-            )
+            written = number > 0 or table.library.snapshot_manager().get_latest_snapshot() is not None
+            fewer = written and merge_manifests(catalog, table, f"{self.user}-compact", least=manifests)
             expired = expire_snapshots(table, self.user)
         if not (number or fewer or expired):
             return ""
         return f"{number} files merged, {'manifests merged, ' if fewer else ''}{expired} snapshots expired"
-
-
-def _has_snapshot(table: LakeTable) -> bool:
-    return table.library.snapshot_manager().get_latest_snapshot() is not None
 
 
 def compact_buckets(catalog: Catalog, table: LakeTable, user: str, pipeline: str, *, least: int, whole: bool) -> int:
