@@ -140,8 +140,8 @@ class Column:
     charset: str = field(default="", compare=False, repr=False)
 
     def respells(self, old: Column) -> bool:
-        """Whether the source changed the column's type, but not its type here: an added ENUM label, a longer TEXT."""
-        return self.type == old.type and "" != self.source_type != old.source_type != ""
+        """Whether only the source's own type changed: an added label, a longer TEXT, a text computed from a label."""
+        return self.type == old.type and self.source_type != old.source_type != ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def altered(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaCh
 
     Existing rows do not have what the new rule computes: added columns are NULL there, nullable ones stay nullable.
     """
-    if old == new:
+    if (old, old.own_types) == (new, new.own_types):
         return []
     known = {column.name.lower(): column for column in old.columns}
     columns = tuple(_edited(column, known.get(column.name.lower()), new.primary_key) for column in new.columns)

@@ -25,6 +25,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.transform.rule_edits import altered
 from cdc.transform.rule_types import typing_of
 from cdc.transform.rules import rule_changes
 
@@ -75,6 +76,17 @@ def test_a_type_that_only_the_source_tells_apart_follows() -> None:
     assert isinstance(change, AlterColumnType)
     found = [typing_of(made, each).schema.own_types for each in (schema, TableSchema((more,)))]
     assert found == [(("enum('a')", ""),), (("enum('a','b')", ""),)]
+
+
+def test_an_edited_rule_that_computes_a_column_leaves_its_own_type() -> None:
+    """A sink with the source's types would take no other text than the labels."""
+    column_e = Column("e", DataType.parse("STRING"), source_type="enum('a')")
+    schema = TableSchema((*SCHEMA.columns, column_e), SCHEMA.primary_key)
+    before, after = (typing_of(rule(projection=text), schema).schema for text in ("*", r"\*, CONCAT(e, '-') AS e"))
+    (change,) = altered(TABLE, before, after)
+    assert isinstance(change, AlterColumnType)
+    assert (change.column.type, change.column.source_type) == (column_e.type, "")
+    assert altered(TABLE, after, before) == []
 
 
 def test_a_renamed_key_column_follows() -> None:
