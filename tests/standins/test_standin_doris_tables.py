@@ -35,12 +35,6 @@ def names(doris: DorisServer, table: str) -> list[str]:
     return [row[0] for row in doris.query(f"SHOW FULL COLUMNS FROM {table}")]
 
 
-def last_job(doris: DorisServer, table: str) -> str:
-    db, _, name = table.partition(".")
-    sql = f"SHOW ALTER TABLE COLUMN FROM {db} WHERE TableName = '{name}' ORDER BY CreateTime DESC LIMIT 1"
-    return str(doris.query(sql)[0][9])
-
-
 @pytest.mark.parametrize(
     ("columns", "rest", "message"),
     [
