@@ -23,9 +23,10 @@ LOST_LOG_HINT = (
 )
 """Hint for a gap in the log."""
 
-_GONE = frozenset(
-    {2003, 2006, 2013, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 1928, 3169, 4031}
-)
+_GONE = frozenset({
+    0, 2003, 2006, 2013, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 1928, 3169, 4031,
+})  # fmt: skip
+"""0 is a session that PyMySQL has closed after such an error."""
 _BUSY = {
     1040: "the server has no connection left",
     1203: "the user has too many connections",

@@ -21,9 +21,13 @@ class LazySession:
         self._connection: MySqlConnection | None = None
 
     def only_row(self, statement: str) -> tuple[Any, ...]:
-        """Run a statement and return its only row. Raises SourceError."""
-        (row,) = query(self._open(), statement)
-        return row
+        """Run a statement and return its only row; reopens a session that was closed while idle. Raises SourceError."""
+        if self._connection is not None:
+            try:
+                return self._only_row(statement)
+            except SourceUnavailable:
+                self.close()
+        return self._only_row(statement)
 
     def info(self) -> ServerInfo:
         """Return the server info with the end of its log; reopens a broken session. Raises SourceUnavailable."""
@@ -45,6 +49,10 @@ class LazySession:
             with suppress(pymysql.err.MySQLError, OSError):
                 self._connection.close()
             self._connection = None
+
+    def _only_row(self, statement: str) -> tuple[Any, ...]:
+        (row,) = query(self._open(), statement)
+        return row
 
     def _open(self) -> MySqlConnection:
         if self._connection is None:

@@ -23,11 +23,6 @@ _BROKEN = frozenset({"mysql_old_password"})
 MALFORMED = 2027
 """Error number for an answer that is not the protocol, CR_MALFORMED_PACKET of MySQL's clients."""
 
-_NOTICED_GONE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 6}
-"""TCP options with which a machine that is gone without a word is noticed within two minutes, also during a statement
-of an hour. With the system's defaults it takes more than two hours.
-"""
-
 _LARGEST_PACKET = 1 << 20
 """Maximum packet size before the login is complete."""
 
@@ -118,8 +113,10 @@ def _connect(host: str, port: int, rules: LoginRules) -> socket.socket:
         raise LoginTimeout(f"nothing answers{_within(rules)}") from None
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _NOTICED_GONE.items():
-        connected.setsockopt(socket.IPPROTO_TCP, option, value)
+    # A machine that is gone without a word is noticed within two minutes, also during a statement of an hour.
+    if hasattr(socket, "TCP_KEEPIDLE"):  # Linux; elsewhere the system's default applies, which is more than two hours
+        for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6)):
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)
     return connected
 
 

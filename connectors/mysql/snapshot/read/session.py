@@ -6,12 +6,11 @@ state go through the other one.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from cdc.errors import SourceError
+from cdc.errors import SourceError, SourceUnavailable
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import account
@@ -24,7 +23,7 @@ LONGEST_WAIT_S: Final = 3600.0
 """Maximum wait for the next bytes of a result: a filter may skip many rows before one that is sent."""
 _READER: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
-    "lock_wait_timeout = {lock_wait_s}"
+    "wait_timeout = 86400, lock_wait_timeout = {lock_wait_s}"
 )
 """Returns values as stored; long timeouts for a reader that pauses, a short one for locks."""
 _PREPARED_DENIED: Final = ("1401", "1227")
@@ -56,7 +55,7 @@ class ChunkSessions:
             self.info: ServerInfo = server_info(self.side)
             self.definition = table_reader(self.side)
             self.reader = connect()
-            _wait_longer(self.reader)
+            self.reader._read_timeout = LONGEST_WAIT_S  # type: ignore[attr-defined]
         except BaseException:
             self.side.close()
             raise
@@ -148,24 +147,20 @@ class SessionPool:
         return kept or ChunkSessions(connect, lock_wait_s)
 
     def release(self, sessions: ChunkSessions) -> None:
-        """Keep idle sessions. Raises SourceUnavailable if they turn out to be broken."""
-        sessions.end_view()
+        """Keep idle sessions, unless they were closed by the server after their last row."""
         self.close()
-        self._idle = sessions
+        try:
+            sessions.end_view()
+        except SourceUnavailable:
+            sessions.close()
+        else:
+            self._idle = sessions
 
     def close(self) -> None:
         """Close the kept sessions."""
         kept, self._idle = self._idle, None
         if kept is not None:
             kept.close()
-
-
-def _wait_longer(connection: Any) -> None:
-    """Allow a SELECT a long time before the first row; keep-alive probes detect a broken network."""
-    connection._read_timeout = LONGEST_WAIT_S
-    if hasattr(socket, "TCP_KEEPIDLE"):  # Linux; elsewhere the system's longer defaults apply
-        for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4)):
-            connection._sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _drop(connection: Any) -> None:

@@ -21,6 +21,7 @@ from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.lazy_session import LazySession
 from connectors.mysql.server.server_info import query
 
 SECRET = "pässwörd'\"\\日本-1"
@@ -214,10 +215,23 @@ def test_a_connection_that_is_cut_is_unavailable_not_wrong(any_server: MySqlServ
     try:
         own = query(connection, "SELECT CONNECTION_ID()")[0][0]
         any_server.execute(f"KILL {own}")
-        with pytest.raises(SourceUnavailable):
-            query(connection, "SELECT 1")
+        for _ in range(2):
+            with pytest.raises(SourceUnavailable):
+                query(connection, "SELECT 1")
     finally:
         connection.close()
+
+
+@pytest.mark.mysql
+def test_a_session_that_was_closed_while_idle_is_opened_again(any_server: MySqlServer) -> None:
+    """Between two chunks, when reading one takes longer than the server's wait_timeout: it would be so each time."""
+    session = LazySession(lambda: connect(options_for(any_server)))
+    try:
+        (own,) = session.only_row("SELECT CONNECTION_ID()")
+        any_server.execute(f"KILL {own}")
+        assert session.only_row("SELECT 1") == (1,)
+    finally:
+        session.close()
 
 
 @pytest.mark.mysql

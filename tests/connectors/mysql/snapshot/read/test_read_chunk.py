@@ -301,6 +301,18 @@ def test_a_statement_that_is_killed_can_be_tried_again(any_server: MySqlServer) 
     assert not any(session.open for session in made.reads.sessions)
 
 
+def test_sessions_that_are_closed_after_the_last_row_do_not_undo_the_chunk(any_server: MySqlServer) -> None:
+    """By the server's wait_timeout, when the sink takes the last rows slowly."""
+    made = Made(any_server)
+
+    def close(block: object) -> None:
+        for session in filter(lambda each: each.open, made.reads.sessions):
+            any_server.execute(f"KILL {session.thread_id()}")
+
+    rows, _ = made.reads.read(made.table, on_block=close)
+    assert len(rows) == 6
+
+
 def test_the_first_steps_are_tried_again(mysql_server: MySqlServer) -> None:
     made = Made(mysql_server)
     real, failures = made.reads.session, [SourceUnavailable("away"), SourceUnavailable("away")]
