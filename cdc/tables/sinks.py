@@ -190,7 +190,7 @@ class SinkMap:
         unmerged = not self.state(table).merged
         if unmerged and self._grows(existing, schema):
             self.plan(replace(new, schema=self._widened(table, existing, schema)))
-        elif unmerged and merge_schemas(existing, schema) == existing:
+        elif unmerged and not any(widening(table, existing, merge_schemas(existing, schema))):
             self.plan(replace(new, schema=existing))
         else:
             self.widen(table, schema)

@@ -114,6 +114,17 @@ def test_a_table_that_is_taken_in_again_says_that_its_earlier_rows_stay(merged: 
     assert [notice.name for notice in found.notices] == ["snapshot.overwrites"]
 
 
+def test_a_table_that_is_taken_in_again_has_the_labels_of_the_time_between() -> None:
+    one, two = (
+        TableSchema((*KEYED.columns, Column("e", DataType.parse("STRING"), source_type=own)), KEYED.primary_key)
+        for own in ("enum('a')", "enum('a','b')")
+    )
+    now = Circumstances(to(("shop.a", ALL)), Policy(Behavior.LENIENT))
+    left = Tables({}, {ALL: one}, {(A, ALL): PairState(TableState.DETACHED)}, {})
+    found = batch_outcome(now, left, [on.TableCreated(A, CreateTable(A, two), by_snapshot=True)])
+    assert [change.column.name for change in found.operations if isinstance(change, AlterColumnType)] == ["e"]
+
+
 def test_an_impossible_event_names_the_state_and_the_reason() -> None:
     before = Tables({A: KEYED}, {ALL: KEYED}, {(A, ALL): PairState(TableState.SHADOW)}, {ALL: SinkState(shadowed=True)})
     machine = Machine(Circumstances(to(("shop.a", ALL)), Policy(Behavior.EVOLVE)), before)
