@@ -134,7 +134,7 @@ def change_from_json(value: object) -> SchemaChange:
     if not isinstance(value, Mapping):
         raise ValueError(f"a schema change is an object, got {value!r}")
     name = value.get("change")
-    if name not in _BY_NAME:
+    if not isinstance(name, str) or name not in _BY_NAME:
         raise ValueError(f"unknown schema change {name!r}; known: {', '.join(_BY_NAME)}")
     kind, parts = _BY_NAME[name]
     fields = _fields(value, str(name), {"change", "table", *parts})

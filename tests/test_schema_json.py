@@ -71,6 +71,7 @@ def test_what_is_usual_is_left_out() -> None:
     [
         ([], "a schema change is an object"),
         ({"change": "frob"}, "unknown schema change 'frob'; known: create.table"),
+        ({"change": ["drop.table"]}, r"unknown schema change \['drop.table'\]"),
         ({"change": "drop.table"}, "a table id is text"),
         ({"change": "drop.table", "table": "t", "colour": 1}, "drop.table has no key 'colour'"),
         ({"change": "drop.column", "table": "t"}, "name must be text"),

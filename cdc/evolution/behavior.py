@@ -20,6 +20,7 @@ widened, and a column after a missing one is added last. With try_evolve a chang
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -152,12 +153,13 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
             hint="write evolve or lenient to carry such changes out, or ignore, and start again",
         )
     if behavior is Behavior.IGNORE or not policy.allows(change):
-        if isinstance(change, AlterPrimaryKey) and not _key_stays(change, sink):
-            raise _another_key(change, sink)
         if isinstance(change, RenameColumns):
             check_held_back(change, sink)
+        key = _key_after(change, sink)
+        if {name.casefold() for name in key} != {name.casefold() for name in sink.primary_key}:
+            raise _another_key(change, key, sink)
         why = "ignored" if behavior is Behavior.IGNORE else "left out"
-        return Outcome(_without_values(change, sink), held=f"{described(change)} is {why}: {_effect(change)}")
+        return Outcome(_without_values(change, sink), held=f"{described(change)} is {why}: {_effect(change, sink)}")
     if behavior is Behavior.LENIENT:
         return _lenient(change, sink, source)
     return fit_change(change, sink)
@@ -178,14 +180,16 @@ def described(change: SchemaChange) -> str:
             return change_name(change)
 
 
-def _effect(change: SchemaChange) -> str:
+def _effect(change: SchemaChange, sink: TableSchema) -> str:
     match change:
         case AddColumn(column=column):
-            return f"values of {column.name} do not get into the sink"
+            return _values_of(column.name, sink)
         case AlterColumnType(column=column):
             return f"{column.name} keeps its type"
+        case RenameColumn(old_name=old_name, new_name=new_name) if old_name.casefold() == new_name.casefold():
+            return f"{old_name} keeps its name"
         case RenameColumn(old_name=old_name, new_name=new_name):
-            return f"values of {new_name} do not get into the sink, {old_name} is NULL from now on"
+            return f"{_values_of(new_name, sink)}, {old_name} is NULL from now on"
         case RenameColumns(names=names):
             return f"{', '.join(old for old, _ in names)} stay, NULL from now on"
         case DropColumn(name=name):
@@ -196,6 +200,12 @@ def _effect(change: SchemaChange) -> str:
             return "the table stays"
         case _:
             return "the table stays as it is"
+
+
+def _values_of(name: str, sink: TableSchema) -> str:
+    if find(sink, name) is None:
+        return f"values of {name} do not get into the sink"
+    return f"values of {name} get into the sink's column of that name, where existing rows keep what they have"
 
 
 def fit_change(change: SchemaChange, sink: TableSchema) -> Outcome:
@@ -223,7 +233,7 @@ def fit_change(change: SchemaChange, sink: TableSchema) -> Outcome:
         case AlterPrimaryKey(primary_key=key):
             found = [find(sink, name) for name in key]
             if any(column is None for column in found):
-                raise _another_key(change, sink)
+                raise _another_key(change, key, sink)
             names = tuple(column.name for column in found if column is not None)
             return Outcome((AlterPrimaryKey(change.table, names),))
         case _:
@@ -362,14 +372,26 @@ def _out_of_key(change: DropColumn, sink: TableSchema, existing: Column) -> tupl
     return (AlterPrimaryKey(change.table, tuple(name for name in sink.primary_key if name != existing.name)),)
 
 
-def _key_stays(change: AlterPrimaryKey, sink: TableSchema) -> bool:
-    return {name.casefold() for name in change.primary_key} == {name.casefold() for name in sink.primary_key}
+def _key_after(change: SchemaChange, sink: TableSchema) -> tuple[str, ...]:
+    """Return the key of the sink table's rows after a change that is not applied to the table."""
+    match change:
+        case AlterPrimaryKey(primary_key=key):
+            return key
+        case DropColumn(name=name):
+            return tuple(each for each in sink.primary_key if each.casefold() != name.casefold())
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            renamed = {old_name.casefold(): new_name}
+        case RenameColumns(names=names):
+            renamed = {old.casefold(): new for old, new in names}
+        case _:
+            return sink.primary_key
+    return tuple(renamed.get(each.casefold(), each) for each in sink.primary_key)
 
 
-def _another_key(change: AlterPrimaryKey, sink: TableSchema) -> ChangeRefused:
+def _another_key(change: SchemaChange, key: Sequence[str], sink: TableSchema) -> ChangeRefused:
     return ChangeRefused(
-        f"the source's key is ({', '.join(change.primary_key)}) now, the sink's table keeps "
-        f"({', '.join(sink.primary_key)}): its rows could not be told apart",
+        f"the source's key is ({', '.join(key)}) now, the sink's table keeps ({', '.join(sink.primary_key)}): its rows "
+        "could not be told apart",
         where=str(change.table),
-        hint="write evolve or lenient and leave alter.primary.key in, or route the table to another one",
+        hint=f"write evolve or lenient and leave {change_name(change)} in, or route the table to another one",
     )

@@ -84,9 +84,10 @@ def line_from_json(value: object) -> Line:
     unknown = sorted(value.keys() - {"op", "table", "row", "ts_ms"})
     if "op" not in value or unknown:
         raise ValueError(f"a line has a change, an op or a commit; got the keys {', '.join(map(str, value))}")
-    kind, row, ts_ms = _KINDS.get(value["op"]), value.get("row"), value.get("ts_ms", 0)
+    op, row, ts_ms = value["op"], value.get("row"), value.get("ts_ms", 0)
+    kind = _KINDS.get(op) if isinstance(op, str) else None
     if kind is None:
-        raise ValueError(f"op must be one of {', '.join(_KINDS)}, got {value['op']!r}")
+        raise ValueError(f"op must be one of {', '.join(_KINDS)}, got {op!r}")
     if not isinstance(row, Mapping):
         raise ValueError(f"row must be an object of column names and values, got {row!r}")
     if not isinstance(ts_ms, int):

@@ -65,7 +65,21 @@ def test_a_column_that_is_left_without_values_takes_null(policy: Policy, change:
     sink = replace(MEMBERS, columns=(ID, NAME, filled))
     assert done(policy, change, sink) == (AlterColumnType(T, AGE, filled),)
     keyed = replace(sink, primary_key=("age",))
-    assert done(policy, change, keyed) == ()
+    if change is ALTER:
+        assert done(policy, change, keyed) == ()
+        return
+    with pytest.raises(ChangeRefused, match=r"the sink's table keeps \(age\)"):
+        done(policy, change, keyed)
+
+
+def test_a_name_that_the_sink_has_gets_the_values_of_the_new_column() -> None:
+    added = AddColumn(T, AGE)
+    for change in (RenameColumn(T, "name", "age"), added):
+        held = behave(Policy(Behavior.IGNORE), change, MEMBERS, None).held
+        assert "values of age get into the sink's column of that name" in held
+    assert behave(Policy(Behavior.IGNORE), RenameColumn(T, "id", "ID"), MEMBERS, None).held.endswith(
+        "id keeps its name"
+    )
 
 
 @together("change", CHANGES)

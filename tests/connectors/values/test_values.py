@@ -124,6 +124,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"row": {}}, "a line has a change, an op or a commit; got the keys row"),
     ({"commit": True, "x": 1}, "a line has a change, an op or a commit; got the keys commit, x"),
     (image("+X", 1), "op must be one of +I, -U, +U, -D, got '+X'"),
+    ({**image("+I", 1), "op": []}, "op must be one of +I, -U, +U, -D, got []"),
     ({**image("+I", 1), "row": 5}, "row must be an object of column names and values, got 5"),
     ({**image("+I", 1), "ts_ms": "x"}, "ts_ms must be milliseconds since 1970, got 'x'"),
     ({**image("+I", 1), "table": "shop.other"}, "there is no table shop.other at this point; create it first"),
