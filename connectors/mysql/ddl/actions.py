@@ -47,8 +47,9 @@ def carry_out(statement: Statement, work: StatementWork) -> None:
         case RenameTableStatement(pairs=pairs):
             rename_tables([(work.known.known_name(old), work.known.known_name(new)) for old, new in pairs], work)
         case DropTableStatement(tables=tables):
-            for table in tables:
-                _drop_table(work.known.known_name(table), work)
+            for table in map(work.known.known_name, tables):
+                if not statement.sequences or work.table(table) is None:
+                    _drop_table(table, work)
         case TruncateStatement(table=table):
             table = work.known.known_name(table)
             if work.captures(table) and work.table(table) is not None:

@@ -102,6 +102,8 @@ def _one(cursor: Cursor) -> Statement:
         cursor.accept("TABLE")
         statement = TruncateStatement(cursor.table())
         cursor.accept_wait()
+        if cursor.accept_any("DROP", "REUSE"):
+            cursor.expect("STORAGE")
         return statement
     if word in _DML:
         return _dml(cursor)
@@ -165,8 +167,8 @@ def _alter(cursor: Cursor) -> Statement:
 def _drop(cursor: Cursor) -> Statement:
     if cursor.accept("TEMPORARY"):
         return _irrelevant(cursor, "drop temporary")
-    if cursor.accept_any("TABLE", "TABLES", "SEQUENCE"):
-        return DropTableStatement(_dropped(cursor))
+    if kind := cursor.accept_any("TABLE", "TABLES", "SEQUENCE"):
+        return DropTableStatement(_dropped(cursor), sequences=kind == "SEQUENCE")
     if cursor.accept_any("DATABASE", "SCHEMA"):
         cursor.accept("IF", "EXISTS")
         return DropDatabaseStatement(cursor.name())

@@ -267,9 +267,10 @@ class RenameTableStatement:
 
 @dataclass(frozen=True, slots=True)
 class DropTableStatement:
-    """DROP TABLE of one or several tables; also DROP SEQUENCE, which removes names alike."""
+    """DROP TABLE of one or several tables; with `sequences` DROP SEQUENCE, which leaves tables of these names."""
 
     tables: tuple[TableId, ...]
+    sequences: bool = False
 
 
 @dataclass(frozen=True, slots=True)

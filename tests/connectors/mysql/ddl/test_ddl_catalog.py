@@ -393,6 +393,7 @@ def test_sequences_are_no_tables() -> None:
 def test_a_table_that_becomes_a_sequence_is_gone(sql: str) -> None:
     one = catalog("CREATE SEQUENCE s", "CREATE TABLE t (a INT)", dialect=DdlDialect.of("10.11.19-MariaDB"))
     assert one.apply("CREATE SEQUENCE IF NOT EXISTS t", "shop").changes == ()
+    assert one.apply("DROP SEQUENCE IF EXISTS t", "shop").changes == ()
     assert one.apply(sql, "shop").changes == (DropTable(T),)
     assert one.sequences == {TableId("shop", "s"), T}
     one.copied_when_uncertain = T.__eq__
