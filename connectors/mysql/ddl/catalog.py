@@ -136,6 +136,7 @@ class TableDefinitions:
         charset: str = "utf8mb4",
         explicit_timestamps: bool | None = None,
         time_zone: str = "",
+        literals: str = "",
         executed_at: datetime | None = None,
         failed: bool = False,
     ) -> DdlResult:
@@ -147,12 +148,15 @@ class TableDefinitions:
             charset: the server's default character set (of `collation_server`), for databases that name none.
             explicit_timestamps: explicit_defaults_for_timestamp if the event has it.
             time_zone: the session's, if the event has it.
+            literals: as in `DdlDialect`.
             executed_at: when the statement ran; see `diff`.
             failed: it failed half-way, and is logged for its partial effect.
 
         Raises UnsupportedChange or SchemaUnknown, and then nothing has changed here.
         """
-        dialect = self.dialect.with_mode(sql_mode, explicit_timestamps=explicit_timestamps, time_zone=time_zone)
+        dialect = self.dialect.with_mode(
+            sql_mode, explicit_timestamps=explicit_timestamps, time_zone=time_zone, literals=literals
+        )
         work = StatementWork(self, dialect, charset, executed_at)
         dml: list[StatementDml] = []
         unparsed: list[Unparsed] = []

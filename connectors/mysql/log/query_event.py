@@ -36,6 +36,8 @@ _CODECS: Final = {
 }  # fmt: skip
 """Python codec by default and binary collation ids of `character_set_client`; all others are UTF-8 or ASCII."""
 _CODEC_OF: Final = {collation: codec for codec, collations in _CODECS.items() for collation in collations}
+_UCS2: Final = (33, 35, 76, 83, 90, *range(128, 152), 159, *range(192, 216), 223)
+_LITERALS_OF: Final = {**_CODEC_OF, 11: "ascii", 65: "ascii", **dict.fromkeys(_UCS2, "ucs2")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class QueryEvent:
         sql: the statement, decoded from the client's character set.
         sql_mode: bits of the session's sql_mode, as read by `ddl.dialect`.
         server_collation: id of the collation of new databases.
+        literals: as in `DdlDialect`.
         time_zone: of the session, `SYSTEM` or `+05:00`; empty if it does not matter.
         explicit_timestamp: `explicit_defaults_for_timestamp` as logged by MySQL.
         explicit_timestamp_flag: the same as logged by MariaDB since 10.8.4; meaningless for other servers.
@@ -57,6 +60,7 @@ class QueryEvent:
     sql: str
     sql_mode: int | None = None
     server_collation: int | None = None
+    literals: str = ""
     time_zone: str = ""
     explicit_timestamp: bool | None = None
     explicit_timestamp_flag: bool | None = None
@@ -76,16 +80,23 @@ def parse_query(buffer: ReceiveBuffer, index: int) -> QueryEvent:
         raise CorruptLog("a QUERY event with inconsistent lengths", where=buffer.where(index))
     found = _variables(body[head:names_end])
     collations = found.get(_CHARSET, b"")
+    client = _number(collations[0:2])
     return QueryEvent(
         schema=body[names_end : sql_start - 1].decode("utf-8", "backslashreplace"),
-        sql=body[sql_start:].decode(_CODEC_OF.get(_number(collations[0:2]) or 0, "utf-8"), "backslashreplace"),
+        sql=body[sql_start:].decode(_CODEC_OF.get(client or 0, "utf-8"), "backslashreplace"),
         sql_mode=_number(found.get(_SQL_MODE, b"")),
         server_collation=_number(collations[4:6]),
+        literals=_literals(client, _number(collations[2:4])),
         time_zone=found.get(_TIME_ZONE, b"").decode("utf-8", "backslashreplace"),
         explicit_timestamp=bool(found[_EXPLICIT_TIMESTAMP][0]) if _EXPLICIT_TIMESTAMP in found else None,
         explicit_timestamp_flag=bool((_number(found[_FLAGS]) or 0) & _EXPLICIT_FLAG) if _FLAGS in found else None,
         error_code=int.from_bytes(body[9:11], "little"),
     )
+
+
+def _literals(client: int | None, connection: int | None) -> str:
+    codec = _LITERALS_OF.get(connection or 0, "")
+    return "" if codec == _CODEC_OF.get(client or 0) else codec
 
 
 def is_alone(buffer: ReceiveBuffer, *, begun: bool) -> bool:

@@ -322,6 +322,7 @@ def apply_query(catalog: TableDefinitions, query: QueryEvent, buffer: ReceiveBuf
         charset=charset_of(query.server_collation or 0) or "utf8mb4",
         explicit_timestamps=explicit,
         time_zone=query.time_zone,
+        literals=query.literals,
         executed_at=datetime.fromtimestamp(began_s, UTC),
         failed=query.error_code != 0,
     )

@@ -250,7 +250,7 @@ def _literal(cursor: Cursor) -> Default | None:
             return Default(DefaultKind.EXPRESSION)  # servers spell it differently, which shows in a text column
         if introducer and not (introducer in _SAME_TEXT or (introducer in _SAME_ASCII and text.isascii())):
             return Default(DefaultKind.EXPRESSION)  # its bytes are other characters in that character set
-        return Default(kind, text)
+        return Default(kind, text if introducer else cursor.dialect.converted(text))
     text = {"TRUE": "1", "FALSE": "0"}.get(literal.word, literal.text)
     cursor.next()
     if introducer and introducer != "_BINARY":

@@ -16,6 +16,7 @@ _STRICT = 1 << 21 | 1 << 22
 _PAD_CHAR_TO_FULL_LENGTH = 1 << 31
 
 _FIXED_ZONE = re.compile(r"[+-]\d\d:\d\d|UTC")
+_BEYOND = re.compile("[^\x00-\uffff]")
 
 _FLAGS_TELL = 100804
 """MariaDB version since which sessions may set `explicit_defaults_for_timestamp`."""
@@ -43,6 +44,8 @@ class DdlDialect:
         strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
         pads_char: PAD_CHAR_TO_FULL_LENGTH: a converted CHAR has trailing spaces.
         fixed_zone: the session's time zone is known to have no repeated hour.
+        literals: Python's codec of the session's `character_set_connection`, to which a server converts literals first,
+            or `ucs2` for letters up to U+FFFF; empty if it has all letters of the statement.
     """
 
     mariadb: bool = False
@@ -58,6 +61,7 @@ class DdlDialect:
     strict: bool = False
     pads_char: bool = False
     fixed_zone: bool = False
+    literals: str = ""
 
     @classmethod
     def of(cls, server_version: str) -> DdlDialect:
@@ -82,8 +86,16 @@ class DdlDialect:
         """Whether the flags of a QUERY event contain `explicit_defaults_for_timestamp`."""
         return self.mariadb and self.version >= _FLAGS_TELL
 
-    def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None, time_zone: str = "") -> DdlDialect:
-        """Return the dialect under the `sql_mode` bits and the time zone of a QUERY event.
+    def converted(self, text: str) -> str:
+        """Return a literal's text on the server: `?` for each letter that `literals` lacks."""
+        if self.literals == "ucs2":
+            return _BEYOND.sub("?", text)
+        return text.encode(self.literals, "replace").decode(self.literals) if self.literals else text
+
+    def with_mode(
+        self, sql_mode: int, *, explicit_timestamps: bool | None = None, time_zone: str = "", literals: str = ""
+    ) -> DdlDialect:
+        """Return the dialect under the `sql_mode` bits, time zone and character set of a QUERY event.
 
         None keeps `explicit_timestamps`.
         """
@@ -98,5 +110,6 @@ class DdlDialect:
             strict=bool(sql_mode & _STRICT),
             pads_char=bool(sql_mode & _PAD_CHAR_TO_FULL_LENGTH),
             fixed_zone=_FIXED_ZONE.fullmatch(time_zone) is not None,
+            literals=literals,
             explicit_timestamps=self.explicit_timestamps if explicit_timestamps is None else explicit_timestamps,
         )

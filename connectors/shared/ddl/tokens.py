@@ -105,7 +105,9 @@ def tokenize(sql: str, dialect: DdlDialect) -> Iterator[Token]:
         elif kind == "name":
             dot = _dotted(sql, at)
             yield Token(TokenKind.NAME, _stored(match[0], dialect), start)
-        elif kind not in ("space", "national"):
+        elif kind == "national":
+            yield Token(TokenKind.NAME, "_utf8mb3", start)
+        elif kind != "space":
             yield _literal(match, start)
         if dot:
             yield Token(TokenKind.SYMBOL, ".", at)

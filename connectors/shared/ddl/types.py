@@ -201,7 +201,7 @@ def _labels(cursor: Cursor) -> tuple[str | bytes, ...]:
 def _label(cursor: Cursor) -> str | bytes:
     ahead = 1 if cursor.peek().text.startswith("_") and cursor.peek().kind is TokenKind.NAME else 0
     if cursor.peek(ahead).kind not in (TokenKind.HEX, TokenKind.BIT):
-        return cursor.string()
+        return cursor.string() if ahead else cursor.dialect.converted(cursor.string())
     for _ in range(ahead):
         cursor.next()
     token = cursor.next()

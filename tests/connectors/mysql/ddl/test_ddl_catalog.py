@@ -389,6 +389,16 @@ def test_sequences_are_no_tables() -> None:
     assert one.sequences == {U}
 
 
+def test_literals_have_the_letters_of_the_sessions_character_set() -> None:
+    one = catalog("CREATE TABLE t (a INT)")
+    clauses = "ADD b CHAR(9) DEFAULT 'é日', ADD c ENUM('日é', _utf8mb4'日'), ADD d CHAR(9) DEFAULT N'日' COMMENT '日'"
+    one.apply(f"ALTER TABLE t {clauses}, ADD e CHAR(9) DEFAULT _utf8mb4'日'", "shop", literals="cp1252")
+    one.apply("ALTER TABLE t ADD f CHAR(9) DEFAULT '日😀'", "shop", literals="ucs2")
+    _, b, c, d, e, f = one.tables[T].columns
+    assert (b.default, c.labels, d.default, d.comment) == ("é?", ("?é", "日"), "日", "日")
+    assert (e.default, f.default) == ("日", "日?")
+
+
 @together("sql", ["CREATE OR REPLACE SEQUENCE t", "CREATE OR REPLACE TABLE t LIKE s", "ALTER TABLE t SEQUENCE = 1"])
 def test_a_table_that_becomes_a_sequence_is_gone(sql: str) -> None:
     one = catalog("CREATE SEQUENCE s", "CREATE TABLE t (a INT)", dialect=DdlDialect.of("10.11.19-MariaDB"))

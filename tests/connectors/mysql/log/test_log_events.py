@@ -106,6 +106,14 @@ def test_mariadb_tells_in_a_flag_how_timestamps_are_defined(tmp_path: Path) -> N
         assert parse_query(chunk, 0).explicit_timestamp_flag == explicit
 
 
+@together("ids, literals", [((45, 8), "cp1252"), ((8, 8), ""), ((8, 45), ""), ((45, 11), "ascii"), ((33, 33), "ucs2")])
+def test_literals_that_a_session_converts(tmp_path: Path, ids: tuple[int, int], literals: str) -> None:
+    client, connection = (one.to_bytes(2, "little") for one in ids)
+    variables = b"\x04" + client + connection + b"\xff\x00"
+    chunk = chunk_of(tmp_path, (events.QUERY, query(b"TRUNCATE t", b"shop", variables)))
+    assert parse_query(chunk, 0).literals == literals
+
+
 def test_a_statement_without_settings(tmp_path: Path) -> None:
     chunk = chunk_of(tmp_path, (events.QUERY, query(b"TRUNCATE t", b"")))
     assert parse_query(chunk, 0) == QueryEvent(schema="", sql="TRUNCATE t")
