@@ -62,7 +62,7 @@ def _typed(name: str, spec: TypeSpec, charset: str, dialect: DdlDialect) -> MySq
         boolean = kind == "tinyint" and spec.length == 1 and not spec.unsigned
         return replace(column, length=1 if boolean else None)
     if kind in ("date", "year"):
-        return replace(column, length=None)
+        return replace(column, length=None, unsigned=False)
     if kind in ("time", "datetime", "timestamp"):
         return replace(column, length=spec.length or None)
     if kind == "decimal":
