@@ -70,6 +70,8 @@ def _any_digits(source: DataType, target: DataType, zone: str) -> Cast | None:
         return None
     if target.kind in REALS and (source.kind is Kind.DECIMAL or (target.kind is Kind.FLOAT and source.kind in REALS)):
         return _to_real(target)
+    if target.kind in REALS and source.kind in TEXTS:
+        return _read_real(target)
     if target.kind is Kind.DECIMAL:
         return _to_decimal(target)
     if target.kind is Kind.DATE and source.kind in TIMESTAMPS:
@@ -143,6 +145,20 @@ def _to_real(target: DataType) -> Cast:
     return cast
 
 
+def _read_real(target: DataType) -> Cast:
+    """Cast the text of numbers that keep all their digits; Arrow would silently round others, or make them infinite."""
+    target_type = arrow_type(target)
+
+    def cast(values: pa.Array) -> pa.Array:
+        found = values.cast(target_type)
+        for written, number in zip(values.to_pylist(), found.fill_null(0).to_numpy(zero_copy_only=False), strict=True):
+            if written is not None and not np.isnan(number) and Decimal(str(number)) != _number(written):
+                raise ValueError("a rounded number")
+        return found
+
+    return cast
+
+
 def _decimal_text(target: DataType) -> Cast:
     """Cast to a decimal of more than 38 digits, which is text with all digits of its scale."""
     step, digits = Decimal(1).scaleb(-(target.scale or 0)), (target.length or 10) - (target.scale or 0)
@@ -164,9 +180,9 @@ def _number(value: Any) -> Decimal | None:
 
 def _parsed(target: DataType) -> Cast:
     """Cast the text of a long decimal to another number."""
-    target_type = arrow_type(target)
     if target.kind in REALS:
-        return lambda values: values.cast(target_type)
+        return _read_real(target)
+    target_type = arrow_type(target)
 
     def cast(values: pa.Array) -> pa.Array:
         numbers = [_number(value) for value in values.to_pylist()]

@@ -146,6 +146,9 @@ def test_a_number_that_a_column_of_less_precision_would_round_does_not_fit() -> 
         ("DOUBLE", "FLOAT", pa.array([0.5, None, float("nan")]), pa.array([0.1])),
         ("DOUBLE", "FLOAT", pa.array([-0.0, float("inf")]), pa.array([1e300])),
         ("DECIMAL(20, 2)", "DOUBLE", pa.array([Decimal("0.10"), None]), pa.array([Decimal("123456789012345678.10")])),
+        ("DECIMAL(50, 2)", "DOUBLE", pa.array(["1.50", None]), pa.array(["123456789012345678.10"])),
+        ("STRING", "DOUBLE", pa.array(["0.1", None, "-1.5e3", "NaN", "inf"]), pa.array(["1e400"])),
+        ("STRING", "FLOAT", pa.array(["0.1", "16777216"]), pa.array(["16777217"])),
     ):
         cast = cast_for(DataType.parse(source), DataType.parse(target), "UTC")
         assert cast is not None
