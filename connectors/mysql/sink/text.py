@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.types.casts import more_digits
 from cdc.types.text import Piece, concatenate, escaped, hexadecimal, joined_bytes, not_finite, spans
 from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.refusal import RowRefused
@@ -164,7 +165,8 @@ def _refusals(values: pa.Array, column: WrittenColumn) -> Iterator[tuple[int, Ro
         two_digits = pc.fill_null(pc.and_(pc.greater(values, 0), pc.less(values, 100)), False)
         yield from _each(values, two_digits, column, Reason.NOT_CONVERTIBLE, "is taken for two digits of a year in")
     elif column.exact and column.type.name in _TIMES and (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)):
-        yield from _each(values, _more_digits(values, column.type), column, Reason.DIGITS_LOST, "is rounded in")
+        digits = parse_column_type(column.type.text).length or 0
+        yield from _each(values, more_digits(values, digits), column, Reason.DIGITS_LOST, "is rounded in")
     elif pa.types.is_string(kind) and column.labels:
         yield from _each(values, _no_label(values, column), column, Reason.NOT_CONVERTIBLE, "is no label of")
 
@@ -191,12 +193,6 @@ def _no_label(values: pa.Array, column: WrittenColumn) -> pa.Array:
     parts = [text.split(",") if several else [text] for text in shown]
     bad = pa.array([part != [""] and not column.labels.issuperset(part) for part in parts], pa.bool_())
     return pc.fill_null(bad.take(texts.indices), False)
-
-
-def _more_digits(values: pa.Array, of: ServerType) -> np.ndarray:
-    """Return a mask of times with more fractional digits than the column has; servers round them without a warning."""
-    micros = np.asarray(values.cast(pa.int64()).fill_null(0))
-    return np.asarray(micros % 10 ** (6 - (parse_column_type(of.text).length or 0)) != 0)
 
 
 def _rounded(values: pa.Array, of: ServerType) -> pa.Array:
