@@ -21,13 +21,12 @@ from connectors.mysql.server.server_info import ServerInfo, query, server_info, 
 
 LONGEST_WAIT_S: Final = 3600.0
 """Maximum wait for the next bytes of a result: a filter may skip many rows before one that is sent."""
-_READER: Final = (
-    "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
-    "lock_wait_timeout = {lock_wait_s}"
-)
-"""Returns values as stored; long timeouts for a reader that pauses, a short one for locks."""
 _PATIENT: Final = "SET SESSION wait_timeout = 86400"
 """For both sessions: one is idle while the other is used, and the reader for the server while its rows are taken."""
+_READER: Final = (
+    f"{_PATIENT}, character_set_results = NULL, net_write_timeout = 86400, lock_wait_timeout = {{lock_wait_s}}"
+)
+"""Returns values as stored; long timeouts for a reader that pauses, a short one for locks."""
 _PREPARED_DENIED: Final = ("1401", "1227")
 _ENGINE: Final = (
     "SELECT t.ENGINE, t.TABLE_TYPE, e.TRANSACTIONS FROM information_schema.TABLES t "
@@ -64,7 +63,6 @@ class ChunkSessions:
             raise
         try:
             query(self.reader, _READER.format(lock_wait_s=lock_wait_s))
-            query(self.reader, _PATIENT)
             query(self.reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         except BaseException:
             self.close()
