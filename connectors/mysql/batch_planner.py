@@ -90,7 +90,7 @@ class BatchPlanner:
         """
         tail, snapshot = self._parts.tail, self._parts.coordinator
         if self._bounded:
-            snapshot.hurry = True
+            snapshot.due.hurry = True
             end_of_log = None if snapshot.is_unfinished(start) else self.end_of_log(start)
             if self._snapshot_only and end_of_log is None and not snapshot.is_unfinished(start):
                 return start

@@ -137,7 +137,7 @@ class MySqlSource(Source):
 
     def order(self, orders: Mapping[TableId, Order]) -> None:
         """Order snapshots that begin with the next batch."""
-        self._parts.coordinator.order(orders)
+        self._parts.coordinator.due.order(orders)
         self._parts.tail.ordered = frozenset(orders)
 
     def current_tables(self) -> CurrentTables:

@@ -7,26 +7,26 @@ ids, prepared XA transactions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from cdc.errors import CorruptLog, SourceError, UnsupportedChange
+from cdc.errors import SourceError, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
 from connectors.mysql import events
 from connectors.mysql.ddl.work import COPY_IT
 from connectors.mysql.follow.continuity import Continuity
 from connectors.mysql.follow.log_progress import LogProgress
-from connectors.mysql.log.buffer_view import BufferView, table_ids
+from connectors.mysql.follow.prepared_transactions import PreparedTransactions
+from connectors.mysql.follow.table_id_map import TableIdMap
+from connectors.mysql.log.buffer_view import BufferView
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.query_event import is_alone, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import ANONYMOUS, Segment
-from connectors.mysql.rows.table_map import table_name
 from connectors.mysql.server.positions import LogPosition
 
 SEGMENT_BYTES = 256 << 10
@@ -43,7 +43,6 @@ time.
 
 _BEFORE_ALL = [*events.FILE_HEADS, events.ROTATE, events.STOP, events.HEARTBEAT, events.HEARTBEAT_V2]
 _INSIDE = {events.TABLE_MAP, events.ROWS_QUERY, events.MARIADB_ANNOTATE_ROWS, *events.ROWS_TYPES}
-_XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 _ANY_ROWS = 1 << 62
 
 
@@ -108,16 +107,14 @@ class Segmenter:
         self.file, self.position = file, position
         self._segment_bytes = SEGMENT_BYTES if limits is None else min(SEGMENT_BYTES, limits.max_bytes)
         self._segment_rows = _ANY_ROWS if limits is None else limits.max_rows
-        self._ids: dict[int, TableId | None] = {}
-        self._again: set[int] = set()
-        self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
+        self._ids = TableIdMap(captures)
+        self.prepared = PreparedTransactions()
+        """The prepared XA transactions of the log read so far."""
         self._steps: list[tuple[int, int]] = []
         """Events of the current buffer, with the number of schema history entries written up to each."""
         self._in_transaction = self._announced = self._file_begins = False
         self._begun = inside
         self._gtid = ""
-        self.prepared = False
-        """Whether the log had prepared XA transactions: what follows depends on what came before."""
         self._open = _Open()
         self.files = Continuity(done)
         """The files and transactions that were read, including the current transaction."""
@@ -200,7 +197,7 @@ class Segmenter:
                 hint=f"start over at {buffer.file}",
             )
         self.files.next_file(self.file, buffer)
-        self.file, self.position, self._ids, self._again = buffer.file, 4, {}, set()
+        self.file, self.position, self._ids = buffer.file, 4, TableIdMap(self._captures)
         self._file_begins = True
         self._in_transaction = self._announced = False
 
@@ -211,31 +208,15 @@ class Segmenter:
         ids, of_id = np.unique(view.ids, return_inverse=True)
         behind = np.searchsorted(view.statements, view.maps)
         fresh = np.unique(behind * len(ids) + of_id, return_index=True)[1]
-        points = [(int(view.maps[i]), self._table_map) for i in fresh if behind[i] or self._is_new(int(view.ids[i]))]
+        fresh = [i for i in fresh if behind[i] or self._ids.is_new(int(view.ids[i]))]
+        points = [(int(view.maps[i]), self._table_map) for i in fresh]
         points += [(int(i), self._statement) for i in view.statements]
         points += [(int(i), self._xa_prepare) for i in view.prepares]
         return sorted(points, key=lambda point: point[0])
 
-    def _is_new(self, key: int) -> bool:
-        return key not in self._ids or key in self._again
-
     def _table_map(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
-        """Handle a new table id.
-
-        An id still used after a statement about its table is examined again, as the statement was about another table:
-        MariaDB also logs RENAME TABLE of a temporary table.
-        """
-        buffer = view.buffer
-        key = int(table_ids(buffer, np.array([index], np.int64))[0])
-        if not self._is_new(key):
-            return frozenset()
-        self._again.discard(key)
-        try:
-            table = table_name(buffer.body(index)[6:])
-        except (IndexError, UnicodeDecodeError) as error:
-            raise CorruptLog(f"a TABLE_MAP event cannot be read: {error}", where=buffer.where(index)) from error
-        self._ids[key] = table if self._captures(table) else None
-        return self._schemas.table(buffer, index, table) if self._ids[key] is not None else frozenset()
+        table = self._ids.add(view.buffer, index)
+        return frozenset() if table is None else self._schemas.table(view.buffer, index, table)
 
     def _statement(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
         buffer = view.buffer
@@ -251,8 +232,7 @@ class Segmenter:
             return frozenset()
         view.is_end[index] = not view.open_at(index, self._in_transaction)
         changed = self._schemas.statement(buffer, index, self._gtid_at(buffer, index))
-        if changed:
-            self._again |= {key for key, table in self._ids.items() if table in changed}
+        self._ids.outdate(changed)
         return changed
 
     def _gtid_at(self, buffer: ReceiveBuffer, index: int) -> str:
@@ -264,24 +244,15 @@ class Segmenter:
         return self._gtid
 
     def _xa_prepare(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
-        """Record which captured tables an XA transaction has rows of; its rows are delivered when it is prepared."""
-        body = view.buffer.body(index)
-        if len(body) < 13:
-            raise CorruptLog("an XA_PREPARE event is too short", where=view.buffer.where(index))
-        format_id, gtrid, bqual = (int.from_bytes(body[at : at + 4], "little") for at in (1, 5, 9))
-        data = body[13 : 13 + gtrid + bqual]
-        one_phase = body[0] != 0
-        if not one_phase:
-            self.prepared = True
-            self._xa[data[:gtrid].hex(), data[gtrid:].hex(), str(format_id)] = self._rows_before(view, first, index)
+        buffer = view.buffer
+        self.prepared.add(buffer.body(index), self._rows_before(view, first, index), buffer.where(index))
         return frozenset()
 
     def _xa_end(self, view: BufferView, index: int, text: str) -> None:
         """Handle XA COMMIT or XA ROLLBACK of a prepared transaction."""
-        view.is_end[index] = self.prepared = True
-        xid = _XID.search(text)
-        tables = self._xa.pop(tuple(part.lower() for part in xid.groups()), None) if xid else None
-        if text.split()[1].upper() != "ROLLBACK" or tables == frozenset():
+        view.is_end[index] = True
+        tables = self.prepared.end(text)
+        if tables == frozenset():
             return
         reason = "a prepared XA transaction was rolled back after its rows may have been delivered"
         if not self._schemas.uncertain(view.buffer, index, tables or frozenset(), reason):
@@ -343,8 +314,7 @@ class Segmenter:
     def _tables(self, view: BufferView, first: int, stop: int) -> set[TableId]:
         """Return captured tables with a TABLE_MAP among events `first` up to `stop`."""
         low, high = np.searchsorted(view.maps, (first, stop))
-        known = (self._ids.get(int(key)) for key in np.unique(view.ids[low:high]))
-        return {table for table in known if table is not None}
+        return self._ids.captured(np.unique(view.ids[low:high]).tolist())
 
     def _close(self, buffer: ReceiveBuffer, last: int) -> Segment:
         done, self._open, self._file_begins = self._open, _Open(), False

@@ -148,7 +148,7 @@ class Tail:
             planned = self._planned[1]
         cuts = cuts_of(planned, start, end, parallelism)
         segmenter = None if self._follower is None else self._follower.segmenter
-        if self._siblings is not None and planned is not None and segmenter is not None and not segmenter.prepared:
+        if self._siblings is not None and planned is not None and segmenter is not None and not segmenter.prepared.seen:
             self._siblings.publish_plan(start, end, cuts, self._opened)
         return splits_at(start, end, cuts)
 

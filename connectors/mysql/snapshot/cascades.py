@@ -12,8 +12,7 @@ A pending request covers all that arrive in the meantime: its snapshot reads the
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from cdc.errors import SourceUnavailable
 from cdc.schema import TableId
@@ -26,63 +25,12 @@ from connectors.mysql.server.information_schema import table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import end_of_log, server_info
 from connectors.mysql.snapshot.cascade_targets import (
-    REQUEST,
     Links,
     followed,
     read_links,
     write_links,
 )
-from connectors.mysql.snapshot.plan.requests import Requests, short_name
 from connectors.mysql.snapshot_options import SnapshotOptions
-
-
-class DueRequests:
-    """Selects the requests that are due. Stream reader process.
-
-    Args:
-        interval_s: minimum time between the beginnings of two snapshots of a table.
-    """
-
-    def __init__(self, requests: Requests, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._requests, self._interval_s, self._clock = requests, interval_s, clock
-        self._begun: dict[str, float] = {}
-
-    def select(
-        self,
-        names: Collection[str],
-        running: Collection[TableId],
-        *,
-        renamed: Collection[TableId] = (),
-        hurry: bool = False,
-    ) -> frozenset[str]:
-        """Return the requests among these that are due; keeps one of several for the same table.
-
-        Requests of other kinds are always due. `hurry`: the run is about to end, so the interval does not count.
-        `running` are tables being snapshotted; `renamed` are tables that the batch renames, by the names before it,
-        under which no later batch finds them.
-        """
-        waiting: dict[str, str] = {}
-        for name in sorted(names):
-            if name.startswith(REQUEST):
-                waiting[name.removeprefix(REQUEST)[:16]] = name
-        if not waiting:
-            return frozenset(names)
-        others = {name for name in names if not name.startswith(REQUEST)}
-        self._requests.remove(set(names) - others - set(waiting.values()))
-        busy, last = {short_name(table) for table in running}, set(map(short_name, renamed))
-        now = self._clock()
-        due = {
-            name
-            for table, name in waiting.items()
-            if table in last
-            or (table not in busy and (hurry or now - self._begun.get(table, -self._interval_s) >= self._interval_s))
-        }
-        return frozenset(others | due)
-
-    def note_begun(self, names: Collection[str]) -> None:
-        """Record that snapshots for these requests have begun."""
-        now = self._clock()
-        self._begun |= {name.removeprefix(REQUEST)[:16]: now for name in names if name.startswith(REQUEST)}
 
 
 class Cascading:

@@ -6,20 +6,21 @@ by then. All state is in the two files and in the offset, so a new process plans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from cdc.schema import TableId
-from cdc.source import Limits, Order
+from cdc.source import Limits
 from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.cascades import Cascading, DueRequests
+from connectors.mysql.snapshot.cascades import Cascading
 from connectors.mysql.snapshot.chunk import DONE, Begin, LogLost, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.plan.due_requests import DueRequests
 from connectors.mysql.snapshot.plan.log_entries import LogEntries
 from connectors.mysql.snapshot.plan.next_chunks import NextChunks
 from connectors.mysql.snapshot.plan.requests import Requests, SnapshotRequest
@@ -37,7 +38,8 @@ class Coordinator:
         captures: the captured tables.
         streams: opens sessions on the server.
 
-    `hurry`: the run is about to end, so no request waits for its time.
+    Attributes:
+        due: the snapshots ordered and requested.
     """
 
     def __init__(
@@ -52,10 +54,8 @@ class Coordinator:
         self._options, self._history, self._captures = options, history, captures
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
-        self._orders: dict[str, SnapshotRequest] = {}
-        self._due = DueRequests(self._requests, options.cascades_interval_s)
+        self.due = DueRequests(self._requests, self._plan, options.cascades_interval_s)
         self._cascading = Cascading(options, store, history, streams, captures)
-        self.hurry = False
         self._next = NextChunks(options, streams, history, self._plan, self._marks)
         self._log_entries = LogEntries(
             options, (self._plan, self._marks, self._requests), history, captures, self._next.session, notices
@@ -82,12 +82,6 @@ class Coordinator:
         return self._plan.append(
             Begin(table, "new") for table in sorted(tables) if self._options.snapshotted_when_added(table)
         )
-
-    def order(self, orders: Mapping[TableId, Order]) -> None:
-        """Order snapshots of these tables for the next batch, unless they have begun."""
-        self._orders = {
-            order.id: SnapshotRequest(order.id, table, order.reason, order.limited) for table, order in orders.items()
-        }
 
     def restart_all(self, start: MySqlOffset, tables: Collection[TableId]) -> int:
         """Restart all tables, as the log between the two offsets of a batch is lost; returns the plan's new count."""
@@ -143,7 +137,7 @@ class Coordinator:
         before = start.chunks
         self._cascading.refresh(start, end)
         requests = self._new_requests(start, self._log_entries.renamed(start, end))
-        self._due.note_begun([request.name for request in requests])
+        self.due.note_begun(requests)
         moved = start.moved_to(end)
         entries = self._log_entries.of(start, end, requests, moved=moved)
         if moved:
@@ -167,19 +161,12 @@ class Coordinator:
         self._next.stop()
 
     def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[SnapshotRequest]:
-        """Return orders and due requests of tasks whose snapshot has not begun yet.
+        """Return the snapshots to begin after `start`."""
 
-        The files of requests stay until the batch is in the sink.
-        """
-        names = self._requests.names()
-        if not (names or self._orders):
-            return []
-        begun = self._plan.requests()
-        due = self._due.select(names - begun, self._plan.snapshots(start.chunks), renamed=renamed, hurry=self.hurry)
-        orders = [order for name, order in self._orders.items() if name not in begun]
-        known = self._history.tables(start.schemas) if orders else {}
-        able = [order for order in orders if order.table in known and self._captures(order.table)]
-        return [*map(self._requests.get, sorted(due)), *able]
+        def known(table: TableId) -> bool:
+            return table in self._history.tables(start.schemas) and self._captures(table)
+
+        return self.due.select(start.chunks, known, renamed=renamed)
 
     def _redefined(self, start: MySqlOffset, end: MySqlOffset) -> bool:
         """Return whether the batch redefines a table being snapshotted: found chunks may name columns it lacks."""

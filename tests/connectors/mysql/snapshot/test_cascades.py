@@ -31,7 +31,10 @@ from connectors.mysql.schema.tracker import Tracker
 from connectors.mysql.server import server_info
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.cascade_targets import Parent, followed, parents_of, read_links, write_links
-from connectors.mysql.snapshot.cascades import Cascading, DueRequests
+from connectors.mysql.snapshot.cascades import Cascading
+from connectors.mysql.snapshot.chunk import Begin, TableEnd
+from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
+from connectors.mysql.snapshot.plan.due_requests import DueRequests
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.watched_parents import changed_by, part_id, watch_parents
 from connectors.shared.ddl.dialect import DdlDialect
@@ -249,29 +252,36 @@ def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_
 
 
 def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path) -> None:
-    now, requests = [1000.0], Requests(LocalStore(tmp_path))
-    due = DueRequests(requests, 60, lambda: now[0])
+    now, store = [1000.0], LocalStore(tmp_path)
+    requests, plan = Requests(store), ChunkPlan(store)
+    due = DueRequests(requests, plan, 60, lambda: now[0])
 
-    def ask(place: str) -> frozenset[str]:
-        store = LocalStore(tmp_path)
+    def delete_parent(place: str) -> frozenset[str]:
         list(watch_parents(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, CAPTURES, place))
         return requests.names()
 
-    write_links(LocalStore(tmp_path), LINKS)
-    first = ask("binlog.000001-4")
-    assert due.select({*first, "by-a-user"}, []) == {*first, "by-a-user"}
-    due.note_begun(first)
+    def selected(*renamed: TableId) -> frozenset[str]:
+        return frozenset(found.name for found in due.select(plan.count(), CAPTURES, renamed=renamed))
+
+    write_links(store, LINKS)
+    first = delete_parent("binlog.000001-4")
+    requests.add(P, "by-a-user", "")
+    assert selected() == {*first, "by-a-user"}
+    due.note_begun([requests.get(name) for name in first])
     requests.remove(first)
     for place in ("binlog.000001-5", "binlog.000001-6"):
-        names = ask(place)
-    assert due.select({*names, "by-a-user"}, []) == {"by-a-user"}
-    assert len(requests.names()) == 1, "one stands for all"
-    assert due.select(requests.names(), [C], renamed=[C]) == requests.names()
+        delete_parent(place)
+    assert selected() == {"by-a-user"}
+    assert len(requests.names()) == 2, "one stands for all"
+    plan.append([Begin(C, "new")])
+    assert selected(C) == requests.names()
     now[0] += 60
-    assert due.select(requests.names(), [C]) == frozenset()
-    assert due.select(requests.names(), []) == requests.names()
-    due.note_begun(requests.names())
-    assert due.select(requests.names(), [], hurry=True) == requests.names()
+    assert selected() == {"by-a-user"}
+    plan.append([TableEnd(C, "done")])
+    assert selected() == requests.names()
+    due.note_begun([requests.get(name) for name in requests.names()])
+    due.hurry = True
+    assert selected() == requests.names()
 
 
 @pytest.mark.mysql
