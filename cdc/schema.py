@@ -116,11 +116,15 @@ class TableId:
         schema, dot, table = self.table.partition(".") if namespaces and self.database else ("", "", "")
         return (self.database, schema, table) if dot else (None, self.database, self.table)
 
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits that stand for the id in names of limited length."""
+        return hashlib.sha256(str(self).encode()).hexdigest()[:12]
+
 
 def shadow_of(table: TableId) -> TableId:
     """Return the id of a table's shadow table: unique and deterministic."""
-    digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
-    return TableId(table.database, f"cdc_copy_{digest}")
+    return TableId(table.database, f"cdc_copy_{table.digest}")
 
 
 @dataclass(frozen=True, slots=True)

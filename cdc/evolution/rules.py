@@ -82,8 +82,8 @@ class TableRules(ABC, Generic[T]):
         return str(table)
 
     def copy_of(self, table: TableId) -> TableId:
-        """Return the id of a table's copy: unique and deterministic."""
-        return TableId(table.database, f"__cdc_copy_{table.table}")
+        """Return the id of a table's copy: unique, deterministic, and of limited length."""
+        return TableId(table.database, f"cdc_rebuild_{table.digest}")
 
     def check_table(self, table: TableId) -> None:
         """Raise ChangeRefused when a table cannot have that name, or an existing one must not be changed."""

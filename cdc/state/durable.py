@@ -66,6 +66,14 @@ def write_file(path: Path, data: bytes) -> None:
         raise state_error(path, error) from error
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file atomically without syncing it: a power failure may undo that. Raises OSError."""
+    temporary = temporary_path(path)
+    with open(temporary, "wb", opener=private) as file:
+        file.write(data)
+    os.replace(temporary, path)
+
+
 @contextlib.contextmanager
 def durable(temporary: Path, path: Path) -> Iterator[BinaryIO]:
     """Context manager: a new file written under the name `temporary`; at the end it is on disk and named `path`.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc.errors import StateError
-from cdc.state.durable import private, state_error, temporary_path
+from cdc.state.durable import replace_file, state_error
 from cdc.status.model import StatusDocument, from_json, to_json
 
 FILE_NAME = "status.json"
@@ -28,11 +28,8 @@ LIVING = ("starting", "running", "stopping")
 def write_status(root: Path, status: StatusDocument) -> None:
     """Replace the document. Driver, at most once per second. Raises StateError."""
     path = root / FILE_NAME
-    temporary = temporary_path(path)
     try:
-        with open(temporary, "wb", opener=private) as file:
-            file.write(to_json(status))
-        os.replace(temporary, path)
+        replace_file(path, to_json(status))
     except OSError as error:
         raise state_error(path, error) from error
 

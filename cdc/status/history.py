@@ -9,12 +9,11 @@ has twice the lines of a week, so it stays below a megabyte.
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from cdc.state.durable import private, state_error, temporary_path
+from cdc.state.durable import private, replace_file, state_error
 from cdc.status.model import Point, StatusDocument
 
 FILE_NAME = "history.jsonl"
@@ -66,10 +65,7 @@ class HistoryFile:
 
     def _shorten(self) -> None:
         retained = deque(_lines(self._path), self._most)
-        temporary = temporary_path(self._path)
-        with open(temporary, "w", encoding="utf-8", opener=private) as file:
-            file.writelines(retained)
-        os.replace(temporary, self._path)
+        replace_file(self._path, "".join(retained).encode())
         self._lines = len(retained)
 
 

@@ -8,7 +8,6 @@ default are ignored.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -46,11 +45,6 @@ class DorisDialect(TableDialect):
     def with_options(self, change: CreateTable) -> DorisDialect:
         """The dialect with the change's options as further properties, which take precedence."""
         return replace(self, properties={**self.properties, **dict(change.options)})
-
-    def copy_of(self, table: TableId) -> TableId:
-        """The name of the shadow table, short enough for every table."""
-        digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
-        return TableId(table.database, f"cdc_rebuild_{digest}")
 
     def check_column(self, table: TableId, name: str) -> None:
         """Refuse the names of Doris's hidden columns."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.state.durable import FOLDER_MODE, private, temporary_path
+from cdc.state.durable import FOLDER_MODE, private, replace_file
 
 FORMAT = 1
 WRITE, OPEN, CLOSE, BASE = "write", "open", "close", "base"
@@ -38,10 +38,7 @@ class DocumentChange:
             return
         path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         if self.offset is None:
-            temporary = temporary_path(path)
-            with open(temporary, "wb", opener=private) as file:
-                file.write(self.data)
-            os.replace(temporary, path)
+            replace_file(path, self.data)
             return
         with open(path, "r+b", opener=private) as file:
             if file.seek(0, os.SEEK_END) < self.offset:

@@ -1,31 +1,30 @@
-"""Until when a run may trust that nobody else has its lease: in the working copy, by the machine's monotonic clock."""
+"""The time until which a run may trust that nobody else has its lease, by the machine's monotonic clock.
+
+It is a file of the working copy.
+"""
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from cdc.errors import StateUnavailable
-from cdc.state.durable import private, state_error
+from cdc.state.durable import replace_file, state_error
 
 _FILE = ".store/held"
 
 
 def note_lease_until(copy: Path, until_s: float) -> None:
-    """Nobody else has it before then. Driver, with each sign of life. Raises StateError."""
+    """Note that nobody else has the lease before then. Driver, with each renewal. Raises StateError."""
     path = copy / _FILE
-    temporary = path.with_name(".held.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8", opener=private) as file:
-            file.write(repr(until_s))
-        os.replace(temporary, path)
+        replace_file(path, repr(until_s).encode())
     except OSError as error:
         raise state_error(path, error) from error
 
 
 def check_lease(copy: Path) -> None:
-    """Raise StateUnavailable when the time is over: what a sink is asked now may be in the way of another run."""
+    """Raise StateUnavailable when the time is over: another run may use the sink now."""
     path = copy / _FILE
     try:
         late_s = time.monotonic() - float(path.read_text(encoding="utf-8"))

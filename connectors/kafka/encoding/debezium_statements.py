@@ -10,6 +10,7 @@ from connectors.kafka.encoding.layout import Naming
 from connectors.kafka.encoding.mysql_types import MySqlType, mysql_type, parts_of
 from connectors.kafka.encoding.table_changes import TableChange
 from connectors.kafka.modes import EncodingModes
+from connectors.shared.sql.text import quoted
 
 Schema = dict[str, Any]
 
@@ -72,27 +73,26 @@ def _source(change: TableChange, naming: Naming, now_ms: int) -> dict[str, Any]:
 def _ddl(change: TableChange) -> str | None:
     """The statement's text; a made-up one for a single table of several, or for a change without a statement."""
     if change.kind == "DROP":
-        return f"DROP TABLE {_quoted(change.table)}"
+        return f"DROP TABLE {_table_name(change.table)}"
     if change.statement is not None:
         if change.kind == "RENAME" and "," in change.statement.sql:
-            return f"RENAME TABLE {_quoted(change.old_table)} TO {_quoted(change.table)}"
+            return f"RENAME TABLE {_table_name(change.old_table)} TO {_table_name(change.table)}"
         return change.statement.sql
     return None if change.before is not None or change.after is None else _create(change.table, change.after)
 
 
-def _quoted(table: TableId) -> str:
-    return ".".join(f"`{name.replace('`', '``')}`" for name in (table.database, table.table) if name)
+def _table_name(table: TableId) -> str:
+    return quoted(*filter(None, (table.database, table.table)))
 
 
 def _create(table: TableId, schema: TableSchema) -> str:
     lines = [
-        f"`{column.name.replace('`', '``')}` {mysql_type(column)}{'' if column.nullable else ' NOT NULL'}"
+        f"{quoted(column.name)} {mysql_type(column)}{'' if column.nullable else ' NOT NULL'}"
         for column in schema.columns
     ]
     if schema.primary_key:
-        names = ",".join(f"`{name.replace('`', '``')}`" for name in schema.primary_key)
-        lines.append(f"PRIMARY KEY ({names})")
-    return f"CREATE TABLE {_quoted(table)} (\n  " + ",\n  ".join(lines) + "\n)"
+        lines.append(f"PRIMARY KEY ({','.join(map(quoted, schema.primary_key))})")
+    return f"CREATE TABLE {_table_name(table)} (\n  " + ",\n  ".join(lines) + "\n)"
 
 
 def _table(schema: TableSchema) -> dict[str, Any]:

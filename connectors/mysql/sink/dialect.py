@@ -6,7 +6,6 @@ does not fit refuses the change. OceanBase runs the same statements, some of the
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -315,11 +314,6 @@ class ServerDialect(Dialect[ServerType]):
 
     def _replaced(self, table: TableId) -> TableId:
         return TableId(table.database, f"{self.copy_of(table).table}_old")
-
-    def copy_of(self, table: TableId) -> TableId:
-        """Return a name of limited length, however long the table's is."""
-        digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
-        return TableId(table.database, f"cdc_rebuild_{digest}")
 
     def _definition(self, column: ActualColumn[ServerType]) -> str:
         parts = [quoted(column.name), column.type.text]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
+
+from cdc.state.durable import sync_file
 
 
 def gather_batches(batches: Iterable[pa.RecordBatch], least_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -36,11 +38,5 @@ def fill_nulls(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.Record
 def sync_to_disk(path: str) -> None:
     """Sync a lake's local file, and its name, to disk; an object store needs no sync."""
     path = path.removeprefix("file://")
-    if "://" in path:
-        return
-    for place in (path, os.path.dirname(path)):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    if "://" not in path:
+        sync_file(Path(path))

@@ -35,7 +35,8 @@ ORDERS, LOG = TableId("shop", "orders"), TableId("shop", "log")
 ID = Column("id", DataType.parse("BIGINT"), nullable=False)
 NOTE = Column("note", DataType.parse("VARCHAR(10)"))
 KEYED = TableSchema((NOTE, ID), ("id",))
-COPY = "`shop`.`__cdc_copy_orders`"
+COPY_ID = TableId("shop", f"cdc_rebuild_{TableId('shop', 'orders').digest}")
+COPY = f"`shop`.`{COPY_ID.table}`"
 
 Made = ActualColumn[SqlType]
 Printed = Statement | Query | ChangeRemark
@@ -230,7 +231,7 @@ def test_a_key_column_of_another_type_is_a_copy_that_takes_the_tables_name() -> 
         f"CREATE TABLE IF NOT EXISTS {COPY} (`id` LARGEINT NOT NULL, `note` VARCHAR(40) NULL) PRIMARY KEY (`id`) "
         "DISTRIBUTED BY HASH (`id`)",
         f"INSERT INTO {COPY} (`id`, `note`) SELECT CAST(`id` AS LARGEINT), `note` FROM `shop`.`orders`",
-        "ALTER TABLE `shop`.`orders` SWAP WITH `__cdc_copy_orders`",
+        f"ALTER TABLE `shop`.`orders` SWAP WITH `{COPY_ID.table}`",
         f"DROP TABLE IF EXISTS {COPY}",
     ]
     assert statements(there, WIDE_ID) == []
@@ -239,7 +240,7 @@ def test_a_key_column_of_another_type_is_a_copy_that_takes_the_tables_name() -> 
 def test_a_copy_that_is_left_over_after_the_swap_is_dropped() -> None:
     there = layout(orders())
     statements(there, WIDE_ID)
-    there.put(StarRocksTable(TableId("shop", "__cdc_copy_orders"), orders().columns, ("id",)))
+    there.put(StarRocksTable(COPY_ID, orders().columns, ("id",)))
     assert statements(there, WIDE_ID) == [f"DROP TABLE IF EXISTS {COPY}"]
 
 
