@@ -184,7 +184,7 @@ CHANGES: list[SchemaChange] = [
 @crossed(
     "statement, point",
     [
-        "ADD COLUMN", "MODIFY COLUMN", "RENAME COLUMN", "CREATE TABLE IF NOT EXISTS `shop`.`__cdc", "INSERT INTO",
+        "ADD COLUMN", "MODIFY COLUMN", "RENAME COLUMN", "CREATE TABLE IF NOT EXISTS `shop`.`cdc_rebuild", "INSERT INTO",
         "SWAP WITH", "DROP TABLE IF EXISTS", "RENAME `temporary`", "RENAME `orders`", "RENAME `log`", "DROP COLUMN",
         "TRUNCATE",
     ],
