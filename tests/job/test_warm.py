@@ -6,8 +6,9 @@ import threading
 from unittest.mock import Mock
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
-from cdc.errors import WorkerLost
+from cdc.errors import EngineError, WorkerLost
 from cdc.job import query
 from cdc.process.repeated import repeatedly
 
@@ -55,3 +56,25 @@ def test_java_that_ends_before_the_query_starts_is_named() -> None:
     spark.dataSource.register.side_effect = ConnectionRefusedError()
     with pytest.raises(WorkerLost, match="Spark's Java process has ended"):
         query._start(spark, Mock(label=""), lambda frame, number: None, bounded=True)
+
+
+class _Thrown(Py4JJavaError):
+    """An exception of Java's, whose text Py4J asks Java for."""
+
+    def __init__(self, text: str) -> None:
+        self.args, self._text = (text,), text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def test_an_exception_of_java_when_the_query_starts_is_not_its_end() -> None:
+    """Java cannot create a folder of the checkpoint; it was taken for a process that has died, and started again."""
+    spark = Mock()
+    spark.dataSource.register.side_effect = _Thrown(
+        "An error occurred while calling o91.start.\n: java.io.IOException: /state/checkpoint/metadata "
+        "(No space left on device)\n\tat java.base/java.io.FileOutputStream.open0(Native Method)"
+    )
+    with pytest.raises(EngineError, match=r"checkpoint/metadata.*No space left.*free some space") as failed:
+        query._start(spark, Mock(label=""), lambda frame, number: None, bounded=True)
+    assert not isinstance(failed.value, WorkerLost)

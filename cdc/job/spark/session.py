@@ -17,12 +17,13 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError, WorkerLost
+from cdc.job.error_transport import recover
 from cdc.job.spark.class_archive import archive_options
 from cdc.job.spark.java import LOCALE, Java, share_file_names
 from cdc.job.spark.master import check_master
@@ -37,9 +38,12 @@ JAVA_GONE = (Py4JError, ConnectionError)
 
 @contextlib.contextmanager
 def java_errors_named() -> Iterator[None]:
-    """Context manager for calls into Spark: raises WorkerLost if the Java process ends within the block."""
+    """Context manager for calls into Spark: raises WorkerLost if the Java process ends within the block, and the error
+    that `recover` finds if Java raises an exception, as over a full disk."""
     try:
         yield
+    except Py4JJavaError as error:
+        raise recover(error) from error
     except JAVA_GONE as error:
         raise WorkerLost(
             "Spark's Java process has ended",
