@@ -63,11 +63,11 @@ class KafkaSink(Sink):
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
-        """Check the cluster, the Schema Registry, the login, and that fences can be stored. Driver, once per run."""
+        """Check the cluster, the Schema Registry and the login, without waiting for them, and that fences can be stored.
+        Driver, once per run."""
+        self.reach()
         with closing(self._clients()) as clients:
             clients.fences.reach()
-        if (registry := self._options.registry(self._retry, SINK)) is not None:
-            registry.reach()
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Create the topics of new tables; existing topics are not changed. Driver."""
@@ -159,7 +159,7 @@ class KafkaSink(Sink):
         self._tasks.failed.clear()
 
     def reach(self) -> None:
-        """Check that the cluster and the Schema Registry answer. Executor."""
+        """Check that the cluster and the Schema Registry answer, without waiting. Executor."""
         single_try = replace(self._retry, timeout_s=0.0)
         self._cluster.partitions(single_try)
         registry = self._options.registry(single_try, SINK)

@@ -8,10 +8,13 @@ import pytest
 from kafka_servers import KafkaServer
 from schema_registry import SchemaRegistry
 
-from cdc.errors import SinkError
+from cdc.errors import SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.store import LocalStore
+from cdc.state.waits import Waits
+from cdc_services.process import free_port
+from connectors.kafka import client
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
 
@@ -25,6 +28,20 @@ def test_a_schema_registry_that_refuses_the_login_is_told_at_the_start(
         sink(kafka_broker, server.url, "me:word", tmp_path).check()
         with pytest.raises(SinkError, match="the login is refused"):
             sink(kafka_broker, server.url, "me:other", tmp_path).check()
+
+
+def test_a_cluster_or_registry_that_is_away_at_the_start_is_told_at_once(
+    kafka_broker: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with every other sink; they were waited for."""
+    nobody = f"127.0.0.1:{free_port()}"
+    with pytest.raises(SinkUnavailable, match="no answer|registry"):
+        sink(kafka_broker, f"http://{nobody}", "me:word", tmp_path, **{"retry-timeout": "3 s"}).check()
+    monkeypatch.setattr(client, "ANSWER_S", 0.2)
+    more = {"properties.bootstrap.servers": nobody, "retry-timeout": "3 s"}
+    with pytest.raises(SinkUnavailable, match=rf"Kafka {nobody}: .*no answer.*properties.bootstrap.servers"):
+        sink(kafka_broker, "http://127.0.0.1:1", "me:word", tmp_path, **more).check()
+    assert Waits(LocalStore(tmp_path)).current() == ""
 
 
 def test_a_topic_that_tables_would_share_is_refused_where_messages_do_not_name_theirs(
@@ -45,9 +62,9 @@ def test_a_topic_that_tables_would_share_is_refused_where_messages_do_not_name_t
     apply(**{"value.format": "maxwell-json"})
 
 
-def sink(broker: KafkaServer, url: str, login: str, folder: Path) -> KafkaSink:
+def sink(broker: KafkaServer, url: str, login: str, folder: Path, **more: str) -> KafkaSink:
     given = {
         "type": "kafka", "properties.bootstrap.servers": broker.bootstrap, "value.format": "debezium-avro",
-        "schema-registry.url": url, "schema-registry.basic-auth.user-info": login,
+        "schema-registry.url": url, "schema-registry.basic-auth.user-info": login, **more,
     }  # fmt: skip
     return KafkaSink(KafkaSinkOptions.model_validate(given), Context(broker.new_name("c"), LocalStore(folder)))
