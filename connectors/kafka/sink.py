@@ -63,8 +63,8 @@ class KafkaSink(Sink):
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
-        """Check the cluster, the Schema Registry and the login, without waiting for them, and that fences can be stored.
-        Driver, once per run."""
+        """Check the cluster, the Schema Registry and the login, without waiting, and that fences can be stored. Driver,
+        once per run."""
         self.reach()
         with closing(self._clients()) as clients:
             clients.fences.reach()

@@ -36,7 +36,6 @@ SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False),), ("id",))
         ("AWS Error ACCESS_DENIED during PutObject operation: The provided token has expired.", False),
         ("[Errno 28] No space left on device", False),
         ("Failed to commit schema: [Errno 28] No space left on device", False),
-        ("(sqlite3.OperationalError) database or disk is full", False),
     ],
 )
 def test_a_store_that_fails_refuses_no_schema_change(
@@ -46,6 +45,27 @@ def test_a_store_that_fails_refuses_no_schema_change(
     refused = _refused(lake(tmp_path), kind(text), monkeypatch)
     assert not isinstance(refused, ChangeRefused)
     assert isinstance(refused, SinkUnavailable) == passes
+
+
+class OperationalError(Exception):
+    """As SQLAlchemy names errors of databases, most of which pass."""
+
+
+@pytest.mark.parametrize("lake", [IcebergHarness, PaimonHarness], ids=["iceberg", "paimon"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationalError("(sqlite3.OperationalError) database or disk is full"),
+        OSError("[Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device"),
+        RuntimeError("Unexpected error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_stops_the_run_and_the_message_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: Callable[..., Any], error: Exception
+) -> None:
+    refused = _refused(lake(tmp_path), error, monkeypatch)
+    assert (type(refused), refused.message) == (SinkError, str(error))
+    assert "free some space" in refused.hint
 
 
 @pytest.mark.parametrize(

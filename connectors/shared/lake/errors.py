@@ -22,6 +22,8 @@ _STORE_REFUSES = (
     "[errno ", "os error ", "disk is full", "readonly database", "disk i/o error",
 )  # fmt: skip
 """Parts of messages about access or disks, also of the SQLite file of a catalog, in lower case."""
+_DISK_IS_FULL = ("no space left on device", "disk quota exceeded", "disk is full")
+_SPACE_HINT = "free some space where the warehouse and its catalog are, and start again; nothing was lost"
 
 
 @contextmanager
@@ -40,6 +42,8 @@ def library_errors(
         text = first_line(error, secrets)
         if _is_gone(error):
             raise SinkUnavailable(text, where=where, hint=_GONE_HINT) from error
+        if any(words in text.lower() for words in _DISK_IS_FULL):
+            raise SinkError(text, where=where, hint=_SPACE_HINT) from error
         if _is_away(error, names, words):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
         raise SinkError(f"{lake} refused: {text}", where=where) from error
