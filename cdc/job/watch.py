@@ -20,7 +20,7 @@ from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
-from cdc.job.spark.session import errors_ignored_after_stop, java_errors_named
+from cdc.job.spark.session import JAVA_GONE, errors_ignored_after_stop, java_errors_named
 from cdc.process.signals import ABORTED, STOPPED_EARLY, STOPPING
 from cdc.progress import Progress
 from cdc.retry import Backoff, RetryPolicy
@@ -30,6 +30,8 @@ _TICK_S = 0.2
 _IDLE_TICK_S = 0.5  # a tick costs a few calls into Java, which adds up with many idle pipelines
 _CONFIRMS_S = 3.0
 """How long the stream reader may take to confirm a stop while no batch runs."""
+_REPORTS_S = 5.0
+"""How long a query that has ended may take to report it to Spark."""
 _INITIALIZING = "Initializing sources"
 _AGAIN = "a start of the query"
 
@@ -125,8 +127,15 @@ class Watch:
         finally:
             self._finished = True
             self._runner.finish()
+            self._wait_for_its_thread()
         if self._runner.error is not None and not self._gives_up(self._runner.error):
             raise self._runner.error
+
+    def _wait_for_its_thread(self) -> None:
+        """Wait for the thread of a query that has ended: it tells Spark so, and prints a trace if Spark is gone."""
+        with contextlib.suppress(PySparkException, *JAVA_GONE):
+            if not self._query.isActive:
+                self._query.awaitTermination(_REPORTS_S)  # type: ignore[arg-type]  # takes fractions
 
     def _follow(self) -> None:
         while not self._has_ended():

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +36,7 @@ class ListedQuery:
 
     def __init__(self, *ticks: Callable[[], object]) -> None:
         self._ticks = list(ticks)
-        self.stopped = False
+        self.stopped = self.reported = False
         self.status = {"message": "Processing new data"}
         self.lastProgress: dict[str, Any] | None = None
 
@@ -44,6 +45,10 @@ class ListedQuery:
         return bool(self._ticks) and not self.stopped
 
     def awaitTermination(self, seconds: float) -> bool:
+        """Another tick; at the end, its thread reports that it has ended."""
+        if not self.isActive:
+            self.reported = True
+            return True
         self._ticks.pop(0)()
         return not self._ticks
 
@@ -96,6 +101,15 @@ def test_it_ends_with_the_query(tmp_path: Path) -> None:
     run = Run(tmp_path, ListedQuery(nothing, nothing))
     run.watch.until_end()
     assert (run.starts, run.queries[0].stopped) == (1, False)
+
+
+@pytest.mark.parametrize("last", [nothing, raising(StreamingQueryException("the disk is full"))])
+def test_spark_is_there_until_the_thread_of_the_query_has_ended(tmp_path: Path, last: Callable[[], None]) -> None:
+    """It was stopped at once, and Java printed twenty lines before the error."""
+    run = Run(tmp_path, ListedQuery(last))
+    with suppress(EngineError):
+        run.watch.until_end()
+    assert run.queries[0].reported
 
 
 def test_what_an_executor_waits_for_is_said(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_cluster_or_registry_that_is_away_at_the_start_is_told_at_once(
 ) -> None:
     """As with every other sink; they were waited for."""
     nobody = f"127.0.0.1:{free_port()}"
-    with pytest.raises(SinkUnavailable, match="no answer|registry"):
+    with pytest.raises(SinkUnavailable, match="registry"):
         sink(kafka_broker, f"http://{nobody}", "me:word", tmp_path, **{"retry-timeout": "3 s"}).check()
     monkeypatch.setattr(client, "ANSWER_S", 0.2)
     more = {"properties.bootstrap.servers": nobody, "retry-timeout": "3 s"}
