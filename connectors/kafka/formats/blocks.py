@@ -172,7 +172,7 @@ def _column(
 ) -> pa.Array:
     field = None if fields is None else fields.get(column.name)
     if field is None or not field.typed:
-        field = natural(column)
+        field = replace(natural(column), becomes=column.type)
 
     def count(reason: str, number: int) -> None:
         name = f"{reason} {group.table}.{column.name}"

@@ -96,25 +96,26 @@ def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
     found = cast(text(cells), target, f"is no {target}")
     if pa.types.is_floating(target):
         # Arrow reads 1e400 as infinity, which is refused. Words such as NaN are taken as they are.
-        beyond = np.asarray(pc.is_inf(found).fill_null(False)) & _are_numbers(cells)
-        if beyond.any():
-            bad = int(np.argmax(beyond))
-            raise BadValue(bad, f"{_excerpt(cells, bad)} is beyond a {target}")
+        for bad in np.flatnonzero(pc.is_inf(found).fill_null(False)).tolist():
+            if b"i" not in cells.raw(bad).lower():
+                raise BadValue(bad, f"{_excerpt(cells, bad)} is beyond a {target}")
     return found
 
 
 def digits_beyond_a_double(cells: Cells) -> int:
-    """How many numbers have more digits than a double can hold."""
+    """How many numbers, which may be text, have more digits than a double can hold."""
     long = cells.stops - cells.starts >= _DOUBLE_DIGITS - 1
-    whole_numbers = np.flatnonzero(long & (cells.kinds == INTEGER))
-    lost = sum(map(_is_rounded, map(cells.raw, whole_numbers.tolist())))
-    fractions = np.flatnonzero(long & (cells.kinds == FRACTION))
-    if len(fractions):
+    lost = sum(map(_is_rounded, map(cells.raw, np.flatnonzero(long & (cells.kinds == INTEGER)).tolist())))
+    others = np.flatnonzero(long & np.isin(cells.kinds, (FRACTION, STRING)))
+    if len(others):
+        texts = text(cells.take(others))
+        whole = pc.match_substring_regex(texts, "^[-+]?[0-9]+$")
+        lost += sum(map(_is_rounded, texts.filter(whole).to_pylist()))
         # The pattern leaves only few to check, and trailing zeros do not count.
-        texts = text(cells.take(fractions))
-        likely = texts.filter(pc.match_substring_regex(texts, "[1-9](?:[.]?[0-9]){17}")).to_pylist()
+        likely = pc.and_not(pc.match_substring_regex(texts, "[1-9](?:[.]?[0-9]){17}"), whole)
         lost += sum(
-            len(item.lower().partition("e")[0].replace(".", "").strip("-0")) > _DOUBLE_DIGITS for item in likely
+            len(item.lower().partition("e")[0].replace(".", "").strip("-0")) > _DOUBLE_DIGITS
+            for item in texts.filter(likely).to_pylist()
         )
     return lost
 
@@ -133,7 +134,7 @@ _LONG_TIME = len("12:34:56.1234567")
 _DOUBLE_DIGITS = 17
 
 
-def _is_rounded(raw: bytes) -> bool:
+def _is_rounded(raw: bytes | str) -> bool:
     """Whether a double would change this whole number; numbers beyond all doubles are refused elsewhere."""
     number = float(raw)
     return math.isfinite(number) and int(number) != int(raw)

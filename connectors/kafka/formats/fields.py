@@ -20,7 +20,7 @@ from cdc.types.kinds import BINARIES, BLOBS, INTEGERS, REALS, TEXTS, TIMESTAMPS
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.convert import BadValue
 from connectors.kafka.formats.scan import Cells
-from connectors.kafka.formats.widen import adapted, become
+from connectors.kafka.formats.widen import adapted, become, fitting
 from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, STRING, moments
 
 Count = Callable[[str, int], None]
@@ -92,9 +92,12 @@ _REPLACED = "�".encode()
 
 
 def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Array:
-    """The values of a column as `target`: the field's `column_type`, or a wider type. Raises BadValue."""
+    """The values of a column as `target`: the field's `column_type`, or a wider type.
+
+    Raises BadValue for a value that `target` does not hold: sinks would round, cut or refuse it, each in its own way.
+    """
     if field.becomes is not None and field.type.kind in _MOMENTS and not (cells.kinds == INTEGER).any():
-        field = replace(field, type=field.becomes, becomes=None)  # all formats write it alike as text
+        field = replace(field, type=field.becomes)  # all formats write it alike as text
     special = _SPECIAL.get(field.encoding)
     values = _natural(field, cells, count) if special is None else special(field, cells)
     _check_available(values)
@@ -103,7 +106,7 @@ def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Ar
     data_type = field.type
     if field.becomes is not None:
         values, data_type = become(values, data_type, field.becomes), field.becomes
-    return adapted(values, data_type, target)
+    return fitting(adapted(values, data_type, target), target, declared=field.becomes is not None)
 
 
 _UNAVAILABLE = "__debezium_unavailable_value"
@@ -197,7 +200,7 @@ def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
         count("invalid-date-to-null", int(impossible.sum()))
         empty = empty | impossible
     if kind is Kind.DATE:
-        return pa.array((values // 86_400_000_000).astype(np.int32), pa.int32(), mask=empty).cast(arrow)
+        return become(convert.from_micros(pa.timestamp("us"), values, empty), field.type, field.type)
     if kind is Kind.TIMESTAMP_LTZ and field.zone != "UTC":
         zoned = verdicts == moments.ZONED  # these texts have a time zone
         values = np.where(zoned, values, _instants(values, empty | zoned, field.zone))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.block import arrow_type
 from cdc.schema import DataType, Kind
-from cdc.types.casts import cast_for
+from cdc.types.casts import cast_for, more_digits
 from cdc.types.common import STRING, common_type
+from cdc.types.kinds import BINARIES, TEXTS, TIMESTAMPS
 from connectors.kafka.formats import convert
 
 
@@ -43,7 +46,36 @@ def become(values: pa.Array, known_type: DataType, declared: DataType) -> pa.Arr
         return convert.cast(adapted(values, known_type, STRING), arrow, message)
     found = convert.cast(values, arrow, message)
     if declared.kind is Kind.DATE and pa.types.is_timestamp(values.type):
-        cut = np.asarray(pc.not_equal(found.cast(values.type), values).fill_null(False))
-        if cut.any():
-            raise convert.BadValue(int(np.argmax(cut)), "has a time, which a DATE does not")
+        cut = pc.not_equal(found.cast(values.type), values).fill_null(False)
+        _refuse(cut, "has a time, which a DATE does not")
     return found
+
+
+def fitting(values: pa.Array, target: DataType, *, declared: bool) -> pa.Array:
+    """Values in the Arrow type of `target`; decimals of more than 38 digits are spelled with all digits of its scale.
+
+    Raises BadValue for more digits, or more digits of a second, than `target` has, and for more characters or bytes if
+    it is `declared`: Canal's garbled text may be longer than in the source.
+    """
+    if target.kind is Kind.DECIMAL and pa.types.is_string(values.type):
+        return _spelled(values, target)
+    if target.kind is Kind.TIME or target.kind in TIMESTAMPS:
+        _refuse(more_digits(values, target.length or 0), f"has more fractional digits than a {target} (see columns)")
+    elif declared and target.length is not None and target.kind in TEXTS | BINARIES:
+        length = pc.utf8_length if target.kind in TEXTS else pc.binary_length
+        _refuse(pc.greater(length(values), target.length).fill_null(False), f"is too long for a {target} (see columns)")
+    return values
+
+
+def _refuse(bad: Any, message: str) -> None:
+    """Raise BadValue for the first row of bool[n] that is true."""
+    found = np.flatnonzero(bad)
+    if len(found):
+        raise convert.BadValue(int(found[0]), message)
+
+
+def _spelled(values: pa.Array, target: DataType) -> pa.Array:
+    spell = cast_for(STRING, target, "UTC")
+    assert spell is not None
+    message = f"is no {target} (see columns)"
+    return convert.each(values, lambda item: spell(pa.array([item]))[0].as_py(), pa.string(), message)

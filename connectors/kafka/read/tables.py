@@ -134,10 +134,10 @@ def _declared(field: Field, declared: DataType | None, found: Format) -> Field:
     if declared is None:
         return field
     if field.type.kind in BLOBS and declared.kind in BLOBS:
-        return replace(field, type=declared)
-    if field.needs_description:
-        return replace(field, becomes=declared)
-    return found.natural(Column(field.name, declared))
+        field = replace(field, type=declared)
+    elif not field.needs_description:
+        field = found.natural(Column(field.name, declared))
+    return replace(field, becomes=declared)
 
 
 def fits(schema: TableSchema, fields: Iterable[Field]) -> bool:

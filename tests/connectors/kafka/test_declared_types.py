@@ -114,6 +114,46 @@ def test_a_value_that_cannot_become_what_is_declared_is_refused(
         Follower(log, tmp_path, columns={"t": {"v": declared}}, **{"value.format": "json"}).follow()
 
 
+UNFIT: dict[str, tuple[Any, Any]] = {
+    "TIMESTAMP(0)": ("2024-01-01 10:00:00.5", "2024-01-01 10:00:00.000"),
+    "TIMESTAMP(3)": ("2024-01-01 10:00:00.123456", "2024-01-01 10:00:00.123"),
+    "TIMESTAMP_LTZ(0)": ("2024-01-01T10:00:00.5Z", "2024-01-01T10:00:00Z"),
+    "TIME(3)": ("-10:00:00.000001", "-10:00:00.001"),
+    "DATE": ("2024-01-01 10:00:00", "2024-01-01 00:00:00"),
+    "DECIMAL(5, 2)": ("1.235", "999.99"),
+    "DECIMAL(40, 2)": ("1.235", "1.5"),
+    "DECIMAL(41, 2)": ("9" * 40, "9" * 39),
+    "CHAR(3)": ("abcd", "äöü"),
+    "VARCHAR(3)": ("äöüß", "abc"),
+    "BINARY(2)": ("AQID", "AQI="),
+    "VARBINARY(1)": ("AQI=", "AQ=="),
+    "TINYINT": (128, 127),
+    "FLOAT": ("1e39", "-Infinity"),
+    "DOUBLE": ("1e400", "1e308"),
+}
+"""By declared type: a value that it does not hold, and one that it does."""
+
+
+@together("declared", UNFIT)
+def test_a_value_that_its_type_would_cut_or_round_is_unreadable(tmp_path: Path, declared: str) -> None:
+    """Sinks would do either, each in its own way."""
+    log = TopicLog(t=1)
+    for id_, value in enumerate(UNFIT[declared]):
+        log.write("t", json.dumps({"id": id_, "v": value}).encode())
+    given: dict[str, Any] = {"columns": {"t": {"v": declared}}, "value.format": "json", "unreadable-messages": "skip"}
+    found = Follower(log, tmp_path, **given)
+    assert [item[1]["id"] for batch in found.follow() for item in batch if isinstance(item, tuple)] == [1]
+    assert found.counts == {"unreadable-message t": 1}
+
+
+def test_decimals_of_more_than_38_digits_have_all_digits_of_their_scale(tmp_path: Path) -> None:
+    log = TopicLog(t=1)
+    log.write("t", b'{"id":1,"v":"1.5"}', b'{"id":2,"v":2e1}', b'{"id":3,"v":null}')
+    columns = {"t": {"v": "DECIMAL(40, 2)"}}
+    (batch,) = Follower(log, tmp_path, columns=columns, **{"value.format": "json"}).follow()
+    assert [item[1]["v"] for item in batch if isinstance(item, tuple)] == ["1.50", "20.00", None]
+
+
 def test_a_double_that_becomes_a_decimal_is_passed_by_what_is_declared(tmp_path: Path) -> None:
     """`ALTER TABLE t MODIFY w DECIMAL(10,2)` in Debezium's messages: the table keeps its DOUBLE."""
     log = TopicLog(t=1)

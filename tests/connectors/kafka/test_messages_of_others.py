@@ -242,6 +242,15 @@ def test_members_that_their_type_does_not_name(tmp_path: Path) -> None:
     assert rows(declared) == [("+I", {"id": 1, "e": 2, "s": "3"})]
 
 
+def test_times_with_fractional_digits_that_their_type_does_not_name(tmp_path: Path) -> None:
+    """TiCDC's types have no sizes."""
+    row = canal("INSERT", [{"id": "1", "v": "2024-01-01 10:00:00.5"}], mysqlType={"id": "int", "v": "datetime"})
+    with pytest.raises(CorruptLog, match=r"column v: has more fractional digits than a TIMESTAMP\(0\) \(see columns\)"):
+        rows(followed(tmp_path / "fail", (None, row)))
+    declared = followed(tmp_path / "told", (None, row), columns={"s.t": {"v": "TIMESTAMP(3)"}})
+    assert rows(declared) == [("+I", {"id": 1, "v": datetime(2024, 1, 1, 10, 0, 0, 500000)})]
+
+
 def test_messages_of_flink_cdcs_sink_are_canals(tmp_path: Path) -> None:
     row = {"old": None, "data": [{"id": 1}], "type": "INSERT", "database": "s", "table": "t", "pkNames": ["id"]}
     assert rows(followed(tmp_path, ({"TableId": "s.t", "id": 1}, row))) == [("+I", {"id": 1})]

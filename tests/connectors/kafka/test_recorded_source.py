@@ -120,7 +120,7 @@ CASES = {
             **dict.fromkeys(("c_time", "c_time3", "c_time6"), _NEGATIVE),
             **dict.fromkeys(("c_point", "c_geom", "c_poly"), _GEOMETRY),
         },
-        ("c_point", "c_geom", "c_poly"),
+        ("c_point", "c_geom", "c_poly", "c_decimal65"),
     ),
 }  # fmt: skip
 

@@ -110,10 +110,11 @@ def test_a_first_row_without_its_key_before_a_statement_is_named_or_left_out(tmp
 
 def test_digits_that_a_double_does_not_hold_are_counted(tmp_path: Path) -> None:
     values = ["9007199254740993", "9007199254740992", "0.1234567890123456789", "0.12345678901234568", "1e300"]
-    records = [({"id": at}, f'{{"id":{at},"v":{value}}}'.encode()) for at, value in enumerate(values)]
-    rows, counts = followed(tmp_path, *records, **PLAIN)
-    assert [row["v"] for _, row in rows] == [float(value) for value in values]
-    assert counts == {"digits-beyond-a-double topic.v": 2}
+    for name, quote in (("numbers", ""), ("text", '"')):
+        records = [({"id": at}, f'{{"id":{at},"v":{quote}{value}{quote}}}'.encode()) for at, value in enumerate(values)]
+        rows, counts = followed(tmp_path / name, *records, **PLAIN, columns={"topic": {"v": "DOUBLE"}})
+        assert [row["v"] for _, row in rows] == [float(value) for value in values]
+        assert counts == {"digits-beyond-a-double topic.v": 2}
 
 
 def test_digits_behind_the_sixth_of_times_are_counted(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ VALUES = [
     ("bigint(20)", str(-(2**63)), "BIGINT", -(2**63)),
     ("bigint(20) unsigned", str(2**64 - 1), "BIGINT UNSIGNED", 2**64 - 1),
     ("decimal(10,2)", "20.0", "DECIMAL(10, 2)", Decimal("20.00")),
-    ("decimal(65,30)", "1.5", "DECIMAL(65, 30)", "1.5"),
+    ("decimal(65,30)", "1.5", "DECIMAL(65, 30)", "1.5" + 29 * "0"),
     ("float", "-3.402823E38", "FLOAT", pytest.approx(-3.402823e38)),
     ("bit(1)", "1", "BOOLEAN", True),
     ("bit(12)", "385", "BINARY(2)", b"\x01\x81"),
