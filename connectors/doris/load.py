@@ -132,7 +132,18 @@ class DorisLoad(TableLoad[Upload]):
             answer = body.finish()
         except CommitUnknown as error:
             return self._looked_up(error).to_json()
-        return self._check_reply(load_reply(answer)).to_json()
+        reply = load_reply(answer)
+        if reply.label_exists:
+            raise self._label_taken(reply)
+        return self._check_reply(reply).to_json()
+
+    def _label_taken(self, reply: LoadReply) -> SinkUnavailable:
+        """Free the label that another load has, as told after the body only: by a proxy that sent this load twice, or
+        that held it back until it was complete. Raises as `free_label_once` and `_may_repeat`."""
+        if not self._transactions.free_label_once(self._table, self._label, reply.txn):
+            self._may_repeat(self._label)
+        reason = f"another load had its label: {one_line(reply.message)}"
+        return SinkUnavailable(reason, where=self._where, hint="the rows are sent again")
 
     def _check_reply(self, reply: LoadReply) -> Handle:
         two_phase = self._loader.rules.two_phase

@@ -22,6 +22,11 @@ from connectors.shared.streamload.options import LoadSinkOptions, wanted_replica
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
 LOST = {"action": "cut"}
+SENT_TWICE = {
+    "action": "status", "code": 200,
+    "body": '{"TxnId": -1, "Status": "Label Already Exists", "Message": "[LABEL_ALREADY_EXISTS]already been used"}',
+}  # fmt: skip
+"""The second answer to a proxy that tries once more."""
 PROPERTY = "table.create.properties.replication_num"
 ONE_ROW = {ORDERS: keyed("+I", row(1, "a")), LOG: keyless("+I", row(1, "a"))}
 TABLES = pytest.mark.parametrize("table", [ORDERS, LOG], ids=["unique", "duplicate"])
@@ -76,6 +81,7 @@ def check_once(harness: Harness, sink: DorisSink, table: TableId, prepared: Any)
         ("be.load", {"action": "status", "code": 503}),
         ("fe.load", {"action": "status", "code": 500}),
         ("be.load.done", {"action": "status", "code": 502}),
+        ("be.load.done", SENT_TWICE),
     ],
     ids=lambda value: value if isinstance(value, str) else value["action"],
 )
