@@ -45,6 +45,8 @@ class CdcError(Exception):
         message: what went wrong, one sentence, without secrets.
         where: the object concerned: a table, a column, a binlog position, a file; may be empty.
         hint: the user's next step; may be empty.
+
+    `waited_s` is for how many seconds this process has retried already what failed.
     """
 
     exit_code: ClassVar[int] = 5
@@ -53,6 +55,7 @@ class CdcError(Exception):
     def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(message)
         self.message, self.where, self.hint = message, where, hint
+        self.waited_s = 0.0
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message

@@ -4,7 +4,8 @@ The error determines whether it is retryable (`CdcError.retryable`), an option f
 Connectors and the engine do all their waiting here, so every wait ends when a stop of the run is requested, and the
 status line shows what it waits for.
 
-Pauses double from `first_pause_s` to `longest_pause_s` (exponential back-off).
+Pauses double from `first_pause_s` to `longest_pause_s` (exponential back-off). An outer wait, as the engine's around a
+sink's, counts the time of the inner one: the longer of the two timeouts is the limit, not their sum.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TypeVar
 from cdc.errors import CdcError
 
 T = TypeVar("T")
+E = TypeVar("E", bound=CdcError)
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,8 @@ class RetryPolicy:
             try:
                 return attempt()
             except CdcError as error:
-                if not error.retryable or not backoff.pause(str(error)):
+                if not error.retryable or not backoff.pause(error):
+                    backoff.given_up(error)
                     raise
 
     def wait(self, seconds: float) -> bool:
@@ -86,19 +89,26 @@ class Backoff:
         self._reported_s = 0.0
         self._next_s = policy.first_pause_s
 
-    def pause(self, state: str = "") -> bool:
+    def pause(self, state: str | CdcError = "") -> bool:
         """Wait before the next attempt; return False at once on timeout or when a stop of the run is requested.
 
-        `state` is for messages: the error of the last attempt, the state of a job. The time counts from the first call.
+        `state` is for messages: the error of the last attempt, the state of a job. The time counts from the first call,
+        or from the beginning of the wait that ended with this error.
         """
         pause_s = self.next_pause_s(state)
         return pause_s is not None and self._policy.wait(pause_s)
 
-    def next_pause_s(self, state: str = "") -> float | None:
+    def given_up(self, error: E) -> E:
+        """Note in an error for how long this wait has lasted, and return the error."""
+        if self._began_s is not None:
+            error.waited_s = self._policy.clock() - self._began_s
+        return error
+
+    def next_pause_s(self, state: str | CdcError = "") -> float | None:
         """Return the seconds to wait, for callers that do not wait with `pause`; None where that returns False."""
         policy, now = self._policy, self._policy.clock()
         if self._began_s is None:
-            self._began_s = self._reported_s = now
+            self._began_s, self._reported_s = now - (state.waited_s if isinstance(state, CdcError) else 0.0), now
             log.debug("%s: %s", self._what, state)
         left_s = self._began_s + policy.timeout_s - now
         if left_s <= 0 or policy.stopping():

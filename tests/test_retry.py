@@ -59,5 +59,15 @@ def test_a_stop_ends_a_pause_at_its_next_look() -> None:
     assert 5.0 <= time.now <= 5.3
 
 
+@pytest.mark.parametrize(("own_s", "limit_s"), [(60.0, 60.0), (20.0, 30.0)])
+def test_a_wait_around_another_one_does_not_begin_anew(own_s: float, limit_s: float) -> None:
+    """The engine's around a sink's: they added up."""
+    time = Time()
+    inner, outer = policy(time, timeout_s=own_s), policy(time, timeout_s=30.0)
+    with pytest.raises(SinkUnavailable):
+        outer.call(lambda: inner.call(lambda: _raise(SinkUnavailable("away")), "a session"), "commit")
+    assert limit_s <= time.now < limit_s + own_s / 2 + 1
+
+
 def _raise(error: Exception) -> None:
     raise error

@@ -110,7 +110,7 @@ class Commits:
                 decision = self._lost.decide_without(decision, error)
             except CdcError as error:
                 passing = error.retryable or isinstance(error, CommitUnknown)
-                if not passing or not backoff.pause(str(error)):
+                if not passing or not backoff.pause(error):
                     raise
         crash_point("after-commit", decision.batch)
         self._log.note_committed(decision.batch)

@@ -89,8 +89,8 @@ class Transactions:
                     where=f"{where}, {failed.where}",
                     hint="the batch is decided: the next start commits it, within an hour of its load",
                 )
-            if not backoff.pause(str(error)):
-                raise error
+            if not backoff.pause(error):
+                raise backoff.given_up(error)
 
     def _is_committed(self, reply: TxnReply, table: TableId, handle: Handle) -> bool:
         if reply.verdict is ReplyVerdict.DONE:

@@ -163,7 +163,7 @@ class Database:
                 if not _is_locked(error):
                     raise SinkError(first_line(error), where=self.path, hint=_hint(error)) from error
                 if not backoff.pause(first_line(error)):
-                    raise self._locked_error(error) from error
+                    raise backoff.given_up(self._locked_error(error)) from error
 
     def _connect_once(self, read_only: bool) -> Any:
         try:

@@ -57,8 +57,8 @@ class LabelCommit:
             except SinkUnavailable as away:
                 error = away
             # Committing again is safe: the label tells what became of the earlier commit.
-            if not backoff.pause(str(error)):
-                raise _final_error(error, sent, where)
+            if not backoff.pause(error):
+                raise backoff.given_up(_final_error(error, sent, where))
 
     def free(self, table: TableId, label: str) -> None:
         """Roll the load back, unless it is committed. Raises SinkError."""
