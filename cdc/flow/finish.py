@@ -108,14 +108,14 @@ def batch_report(
     counts: Counter[str] = Counter(counted or {})
     for reasons in (*(result.counts for result in results), *(handle.counts for handle in prepared)):
         counts.update(reasons)
-    newest_ms = max((result.newest_ms for result in results), default=0)
-    now = time.time()
+    newest_ms, now = max((result.newest_ms for result in results), default=0), time.time()
+    # The clock of this machine may be behind the server's.
+    lag_s = max(0.0, now - newest_ms / 1000) if newest_ms else None
     read: Counter[str] = Counter()
     for result in results:
         read.update(result.read)
     return BatchReport(
-        batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None, dict(read),
-        _phases(phases or {}, results),
+        batch, tables, dict(counts), duration_s, now, lag_s, dict(read), _phases(phases or {}, results),
         tuple((str(change.table), described(change)) for change in changes), position,
         sum(result.bytes_read for result in results),
     )  # fmt: skip

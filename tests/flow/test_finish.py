@@ -1,13 +1,15 @@
-"""The words for what stops a batch."""
+"""What follows a batch: its figures, and the words for what stopped it."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from cdc.errors import SinkError, SinkUnavailable
-from cdc.flow.finish import FinishStep
+from cdc.flow.finish import FinishStep, batch_report
+from cdc.flow.task_result import TaskResult
 from cdc.progress import Progress
 from cdc.schema import Column, DataType, TableId, TableSchema, shadow_of
 from cdc.state.directory import StateDir
@@ -39,3 +41,8 @@ def test_an_error_that_names_a_shadow_table_says_whose_it_is(step: FinishStep) -
 def test_other_errors_stay_as_they_are(step: FinishStep) -> None:
     error = SinkError("no room left", where="shop.orders")
     assert step.explain(error) is error
+
+
+def test_the_lag_is_not_negative_where_the_clock_is_behind_the_server_s() -> None:
+    ahead_ms = int((time.time() + 3600) * 1000)
+    assert batch_report(0, [], [], [TaskResult(newest_ms=ahead_ms)], 1.0).lag_s == 0.0
