@@ -17,7 +17,7 @@ import urllib3
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.retry import RetryPolicy
 from connectors.shared.servers import preference
-from connectors.shared.servers.tls import is_tls_refusal, tls_reason
+from connectors.shared.servers.tls import is_tls_refusal, tls_hint, tls_reason
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
 _DENIED = frozenset({401, 403})
@@ -142,7 +142,7 @@ def _no_answer(error: urllib3.exceptions.HTTPError, host: str) -> SinkError:
     cause = error.args[0] if error.args else error
     if is_tls_refusal(cause):
         hint = "check the server's certificate, tls.ca, the name in sink.hosts and the port"
-        return SinkError(f"no TLS connection: {tls_reason(cause)}", where=host, hint=hint)
+        return SinkError(f"no TLS connection: {tls_reason(cause)}", where=host, hint=tls_hint(cause, hint))
     return SinkUnavailable(f"no answer: {_plain(error)}", where=host, hint="does the server run there?")
 
 

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 from cdc.retry import RetryPolicy
 from connectors.kafka.avro.schemas import Program, program, schema_type
 from connectors.kafka.client import ErrorSide
-from connectors.shared.servers.tls import is_tls_refusal, tls_reason
+from connectors.shared.servers.tls import is_tls_refusal, tls_hint, tls_reason
 
 _PASSING = frozenset({408, 429})
 _ANSWER_S = 10.0
@@ -147,7 +147,7 @@ class Registry:
                 status, body = response.status, _body(response)
         except (OSError, HTTPException) as error:
             if is_tls_refusal(error):
-                hint = "see schema-registry.ssl.ca.location, and that the port is one of TLS"
+                hint = tls_hint(error, "see schema-registry.ssl.ca.location, and that the port is one of TLS")
                 raise side.refused(f"no TLS connection: {tls_reason(error)}", where=where, hint=hint) from error
             hint = "see schema-registry.url, and that the registry runs; it is waited for until retry-timeout"
             raise side.unavailable(f"no answer: {type(error).__name__}: {error}", where=where, hint=hint) from error

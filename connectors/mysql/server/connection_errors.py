@@ -13,7 +13,7 @@ import pymysql
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
 from connectors.shared.login.mysql import MALFORMED, LoginTimeout, NotMySql, UnsafeLogin
-from connectors.shared.servers.tls import is_tls_refusal, tls_reason
+from connectors.shared.servers.tls import is_tls_refusal, tls_hint, tls_reason
 
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 
@@ -193,7 +193,8 @@ def _network_error(error: Exception, where: str) -> SourceError:
             "name the authority that signed it in tls.ca; tls.mode verify-identity also wants source.hostname in the "
             "certificate, verify-ca does not, and required verifies nothing"
         )
-        return SourceError(f"the server's certificate is not accepted: {error.verify_message}", where=where, hint=hint)
+        message = f"the server's certificate is not accepted: {error.verify_message}"
+        return SourceError(message, where=where, hint=tls_hint(error, hint))
     if is_tls_refusal(error):
         hint = "the server may ask for a client certificate (tls.cert, tls.key) or offer only old TLS versions"
         return SourceError(f"TLS failed: {tls_reason(error)}", where=where, hint=hint)

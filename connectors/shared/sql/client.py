@@ -17,7 +17,7 @@ from cdc.retry import RetryPolicy
 from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, LoginTimeout, NotMySql, UnsafeLogin, log_in
 from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
-from connectors.shared.servers.tls import is_tls_refusal, tls_reason
+from connectors.shared.servers.tls import is_tls_refusal, tls_hint, tls_reason
 
 _DENIED = frozenset({1045, 1044, 1698, 1862, 1130})
 _CANNOT = frozenset({1045, 1698, 1862, 1130, 1251, 2059, 2026, 3159})
@@ -189,7 +189,7 @@ def _not_connected(error: Exception, where: str) -> SinkError:
     cause = getattr(error, "original_exception", error)
     if is_tls_refusal(cause):
         hint = "check the certificate, sink.tls.ca and that the front end's query_port offers TLS"
-        return SinkError(f"no TLS connection: {tls_reason(cause)}", where=where, hint=hint)
+        return SinkError(f"no TLS connection: {tls_reason(cause)}", where=where, hint=tls_hint(cause, hint))
     code, message = _code_and_message(error)
     if code in _DENIED:
         return SinkError(f"access denied: {message}", where=where, hint="check sink.username and sink.password")

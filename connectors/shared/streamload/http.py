@@ -23,7 +23,7 @@ from typing import TypeVar
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
-from connectors.shared.servers.tls import is_tls_refusal, tls_reason
+from connectors.shared.servers.tls import is_tls_refusal, tls_hint, tls_reason
 from connectors.shared.streamload.http_connection import Answer, Headers, HttpConnection
 from connectors.shared.streamload.pack import Packer, Packing, packer
 
@@ -191,7 +191,7 @@ class HttpClient:
             return HttpConnection(address, tls, self.servers.limits)
         except OSError as error:
             if is_tls_refusal(error):
-                hint = "check the certificate, sink.tls.ca and the port"
+                hint = tls_hint(error, "check the certificate, sink.tls.ca and the port")
                 raise SinkError(f"no TLS connection: {tls_reason(error)}", where=where, hint=hint) from None
             hint = "check that it runs and that this machine may connect to it; the front end names the back ends"
             raise SinkUnavailable(f"cannot be reached: {_reason(error)}", where=where, hint=hint) from None

@@ -26,8 +26,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LIMITS = TimeLimits(connect_s=5, continue_s=5, send_s=5, answer_s=5)
 
 
-def certificate(folder: Path, host: str) -> tuple[Path, Path]:
-    """A certificate that vouches for itself, and its key, as PEM files."""
+def certificate(folder: Path, host: str, valid_h: int = 24) -> tuple[Path, Path]:
+    """A certificate that vouches for itself, and its key, as PEM files; it expires in that many hours."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.datetime.now(datetime.UTC)
@@ -38,7 +38,7 @@ def certificate(folder: Path, host: str) -> tuple[Path, Path]:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(hours=valid_h))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
@@ -138,6 +138,17 @@ def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match=r"(?i)certificate"):
         client(server, Tls(ca=str(cert))).request("GET", "/x")
     assert server.heads == []
+    server.close()
+
+
+def test_a_certificate_that_has_expired_is_to_be_renewed(tmp_path: Path) -> None:
+    """The authority is known, which the hint told to name."""
+    cert, key = certificate(tmp_path / "old", "127.0.0.1", valid_h=-1)
+    server = TlsServer(cert, key)
+    with pytest.raises(SinkError, match=r"certificate has expired \(renew the server's certificate"):
+        client(server, Tls(ca=str(cert))).request("GET", "/x")
+    with pytest.raises(SinkError, match=r"certificate has expired \(renew the server's certificate"):
+        SearchClient((str(server.address),), Login(), ca=str(cert)).request("GET", "/x")
     server.close()
 
 
