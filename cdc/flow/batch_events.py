@@ -32,11 +32,13 @@ class BatchEvents:
     """The events of one batch.
 
     Attributes:
+        edits: the effects of an edited pipeline file besides those of its routes, in order; before the events.
         events: in order.
         after: the tables after them, on the source side and after the rules.
         requests: the user requests that the batch takes in.
     """
 
+    edits: Sequence[on.Event]
     events: Sequence[on.Event]
     after: TableViews
     requests: Sequence[Request]
@@ -65,14 +67,14 @@ class EventCollector:
             for request in requests
             if request.table not in before.rules or (request.kind is RequestKind.SNAPSHOT and request.table in came)
         ]
+        edits = [*(self._unfit(before.tables) if first else ()), *ruled.edits]
         events = [
-            *(self._unfit(before.tables) if first else ()),
             *_requested(sooner),
             *ruled.events,
             *_requested(later),
             *self._resnapshot_requests(ruled.stale),
         ]
-        return BatchEvents(events, ruled.after, requests)
+        return BatchEvents(edits, events, ruled.after, requests)
 
     def forget(self, requests: Iterable[Request]) -> None:
         """Remove the user requests that a decided batch has taken in. Repeatable."""

@@ -101,7 +101,7 @@ class Derivation:
         before = self._log.at(batch - 1)
         collected = self._events.collect(before, logged, first=self._first)
         self._guard.check(collected.after.source)
-        if collected.events or self._tries or before.routes != self._middle.routes.to_json():
+        if collected.edits or collected.events or self._tries or before.routes != self._middle.routes.to_json():
             found = self._planned(batch, before, collected)
         else:
             found = Derived(batch, before, collected.after, requests=collected.requests)
@@ -155,10 +155,10 @@ class Derivation:
         added again.
         """
         now = self.circumstances(batch)
-        found = batch_outcome(now, before.tables, collected.events)
+        found = batch_outcome(now, before.tables, collected.events, edits=collected.edits)
         if self._tries and self._tries[-1].digest != try_of(found.operations).digest:
             operations = [each for one in self._tries for each in one.operations]
             touched = {table for name, table in operations if name in _SHADOW_CHANGES}
             lacking = {table for name, table in operations if name in ("drop.column", "rename.column")}
-            found = batch_outcome(now, before.tables, collected.events, touched, lacking)
+            found = batch_outcome(now, before.tables, collected.events, touched, lacking, collected.edits)
         return found

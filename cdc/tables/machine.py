@@ -29,7 +29,7 @@ from cdc.tables.cells import AS_REQUESTED, CARRIED_OUT, NOTICES, Case, Impossibl
 from cdc.tables.conditions import holds
 from cdc.tables.operations import OPERATE, begin_shadow, swap_if_complete
 from cdc.tables.sinks import Notice, with_shard
-from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, PairState, Tables, TableState
+from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, Pair, PairState, Tables, TableState
 from cdc.tables.step import Step
 from cdc.tables.table_map import Circumstances, TableMap
 from cdc.tables.transitions import TRANSITIONS
@@ -75,6 +75,8 @@ class Machine:
     def __init__(self, now: Circumstances, before: Tables) -> None:
         self.tables = TableMap(now, before)
         self._routes = before.routes
+        self._coming: frozenset[Pair] = frozenset()
+        """Pairs of edited routes that are not added yet."""
 
     def handle(self, event: on.Event) -> None:
         """Handle one event. Raises EngineError for an impossible one, ChangeRefused if the run has to stop."""
@@ -88,10 +90,24 @@ class Machine:
             case _:
                 self._handle_source_event(event)
 
-    def apply_routes(self) -> None:
-        """Handle the differences between the current routes and the previous ones. Raises as `handle`, EditRefused."""
+    def apply_edits(self, edits: Iterable[on.Event]) -> None:
+        """Handle the differences between the current pipeline file and the previous one: `edits`, then the routes.
+
+        A table that is routed elsewhere comes there as the edited rules make it. Raises as `handle`, EditRefused.
+        """
+        moves = self._moves()
+        self._coming = frozenset((move.table, move.target.table) for move in moves if isinstance(move, on.RouteAdded))
+        for edit in edits:
+            self.handle(edit)
+        self._coming = frozenset()
+        for move in moves:
+            self.handle(move)
+
+    def _moves(self) -> list[on.RouteAdded | on.RouteRemoved]:
+        """The differences between the current routes and the previous ones. Raises EditRefused."""
+        moves: list[on.RouteAdded | on.RouteRemoved] = []
         if self._routes is None or self._routes == self.tables.now.route.to_json():
-            return
+            return moves
         before = RouteTable.from_json(self._routes)
         for source in sorted(self.tables.sources):
             old, new = (
@@ -99,11 +115,11 @@ class Machine:
             )
             for table, target in new.items():
                 if table not in old:
-                    self.handle(on.RouteAdded(source, target))
+                    moves.append(on.RouteAdded(source, target))
                 elif target != old[table]:
                     raise shard_column_moved(source, old[table], target)
-            for table in sorted(old.keys() - new.keys()):
-                self.handle(on.RouteRemoved(source, old[table]))
+            moves += [on.RouteRemoved(source, old[table]) for table in sorted(old.keys() - new.keys())]
+        return moves
 
     def restart_shadow(self, table: TableId) -> None:
         """Recreate the shadow table of a table, if there is one, as its content is unknown."""
@@ -139,7 +155,8 @@ class Machine:
                 self.tables.merge(table, source)
         schema = before if isinstance(event, on.CaptureEnded) else outdated.get(source)
         for target in self.tables.now.route.targets(source):
-            self._step(event, target, schema)
+            if (source, target.table) not in self._coming:
+                self._step(event, target, schema)
         self.tables.sources.pop(source, None)
         self.tables.sources |= outdated
 
@@ -302,12 +319,14 @@ def batch_outcome(
     events: Iterable[on.Event],
     touched: Iterable[TableId] = (),
     lacking: Iterable[TableId] = (),
+    edits: Iterable[on.Event] = (),
 ) -> BatchOutcome:
-    """The outcome of the events of a batch, after the effects of changed routes.
+    """The outcome of the events of a batch, after the effects of an edited pipeline file.
 
     Args:
         touched: sink tables whose shadow tables have unknown content: these are recreated, or dropped if not needed.
         lacking: sink tables that may lack columns.
+        edits: the effects of the edited file, besides those of its routes.
 
     Raises ChangeRefused if the run has to stop, EngineError for an impossible event, EditRefused.
     """
@@ -316,7 +335,7 @@ def batch_outcome(
         machine.restore_columns(table)
     for table in touched:
         machine.restart_shadow(table)
-    machine.apply_routes()
+    machine.apply_edits(edits)
     for event in events:
         machine.handle(event)
     for table in touched:

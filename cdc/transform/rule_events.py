@@ -39,11 +39,13 @@ class RuledEvents:
         events: the events, in order.
         after: the tables after them, for source and rules.
         stale: tables whose existing rows can no longer be updated, with the reason.
+        edits: changes of the tables due to edited rules, before the events.
     """
 
     events: Sequence[on.SourceEvent]
     after: TableViews
     stale: Mapping[TableId, str] = field(default_factory=dict)
+    edits: Sequence[on.SourceEvent] = ()
 
 
 def apply_rules(
@@ -60,22 +62,21 @@ def apply_rules(
     if not (logged or edited):
         return RuledEvents(logged, before)
     walk = _Walk(rules, before, pauses)
-    if edited:
-        walk.apply_edits(before)
+    changed = walk.apply_edits(before) if edited else ()
     for event in logged:
         walk.apply(event)
     texts = texts_of(rules, walk.sources, walk.left_out, before.rule_texts)
-    ruled = on.schemas_after(before.rules, walk.made)
+    ruled = on.schemas_after(before.rules, [*changed, *walk.made])
     after = replace(before, source=walk.sources, rules=ruled, rule_texts=texts)
     stale = {table: why for table, why in walk.stale.items() if table not in walk.left_out}  # copied anyway
-    return RuledEvents(walk.made, after, stale)
+    return RuledEvents(walk.made, after, stale, changed)
 
 
 class _Walk:
     """Processes the events of one batch in order.
 
     Attributes:
-        made: the resulting events so far.
+        made: the results of the batch's events so far.
         sources: current schemas of the source's tables.
         left_out: tables that are currently skipped.
         stale: as in `RuledEvents`.
@@ -88,15 +89,15 @@ class _Walk:
         self.left_out = set(pauses.paused | pauses.resumed)
         self.stale: dict[TableId, str] = {}
 
-    def apply_edits(self, before: TableViews) -> None:
-        """Add the changes due to edited rules, before the batch's events."""
+    def apply_edits(self, before: TableViews) -> Sequence[on.SourceEvent]:
+        """Return the changes due to edited rules, before the batch's events."""
         changes = edits(self._rules, before.source, before.rules, self.left_out)
         texts = texts_of(self._rules, before.source, self.left_out, before.rule_texts)
         for edit in rule_changes(before, texts, changes):
             log.warning("%s: %s", edit.table, edit.text)
             if edit.stale and self._is_lost(edit.table, edit.stale):
                 self.stale[edit.table] = EDITED
-        self.made += on.events(changes)
+        return on.events(changes)
 
     def _is_lost(self, table: TableId, columns: Collection[str]) -> bool:
         """Whether rows are found by one of these columns, whose values are computed differently from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from live_source import LiveSource
 from tiers import EXHAUSTIVE
 from together import together
+from transform_rules import text
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, EditRefused, SinkError
@@ -35,6 +37,8 @@ from cdc.sink import Prepared, TaskAttempt
 from cdc.sink_columns import Coercion
 from cdc.spec.model import RouteRule
 from cdc.testing import FailAt, ListSink, block, run_in_memory
+from cdc.transform.rules import Rules
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 
 A, B, SPARE = (TableId("shop", name) for name in ("a", "b", "spare"))
 OLD, NEW, OTHER = (TableId("ods", name) for name in ("old", "new", "other"))
@@ -172,6 +176,29 @@ def test_another_shard_column_is_refused_with_both_names(moving: Pipeline) -> No
     edited = Middle(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail"))
     with pytest.raises(EditRefused, match=r"the shard-column of shop\.a was none and is origin now"):
         moving.run(edited)
+
+
+def test_tables_go_elsewhere_as_the_rules_that_are_edited_with_the_routes_make_them(tmp_path: Path) -> None:
+    """The table's name is in the key: by a shard column, by a rule, and by a shard column again."""
+    source = LiveSource(
+        [CreateTable(A, SMALL), CreateTable(B, SMALL), rows(SMALL, 1), rows(SMALL, 1, table=B, sequence=2)],
+        {A: rows(SMALL, 1, sequence=9), B: rows(SMALL, 1, table=B, sequence=9)},
+    )
+    pipeline = Pipeline(tmp_path, source)
+    made = RuleTexts(projection=text(r"\*, __table_name__ AS origin"), primary_keys=text("origin, id"))
+    named = Rules([RuleSource("transform[0]", r"shop.\.*", made)], RuleSettings())
+
+    def sharded(sink: TableId) -> Middle:
+        rule = RouteRule(source_table=r"shop.\.*", sink_table=str(sink), shard_column="origin")
+        return Middle(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail"))
+
+    edited = (sharded(OLD), replace(to((A, NEW), (B, NEW)), rules=named), sharded(OTHER))
+    for number, middle in enumerate(edited):
+        source.add(rows(SMALL, 1, sequence=3 + number))
+        pipeline.run(middle)
+    for table, origins in ((OLD, ["shop.a", "shop.b"]), (NEW, ["a", "b"]), (OTHER, ["shop.a", "shop.b"])):
+        found = sorted((row["origin"], row["id"]) for row in pipeline.sink.rows(table))
+        assert found == [(name, 1) for name in origins]
 
 
 def test_a_table_that_is_left_out_at_the_time_does_not_stand_in_the_way(moving: Pipeline, behavior: str) -> None:
