@@ -75,7 +75,7 @@ class Restarts:
         `batch` is the batch that it failed in, if known; `committed` is whether it committed any batch before that.
         `now_s` is from a monotonic clock.
         """
-        self.given_up = self._why_not(error, batch, committed)
+        self.given_up = self._reason_to_give_up(error, batch, committed)
         if self.given_up:
             return None
         delay_s = self._delay_s(committed, now_s)
@@ -85,7 +85,7 @@ class Restarts:
         self.count += 1
         return delay_s
 
-    def _why_not(self, error: CdcError, batch: int | None, committed: bool) -> str:
+    def _reason_to_give_up(self, error: CdcError, batch: int | None, committed: bool) -> str:
         self.hopeless = isinstance(error, FINAL)
         if self.hopeless:
             return "the next run would meet the same"

@@ -164,7 +164,7 @@ class RouteTable:
         hint = "some sinks treat such names as equal: write them alike to merge the tables, or make them different"
         problems = [Problem(self._file, 1, 1, "route", text, hint) for text in collisions(tables, self)]
         hint = r"their names could not be told apart: leave one of them out (in patterns, a\.b.c is the table c of a.b)"
-        problems += [Problem(self._file, 1, 1, "route", text, hint) for text in _alike(tables)]
+        problems += [Problem(self._file, 1, 1, "route", text, hint) for text in _ambiguous_names(tables)]
         sink_tables = {sink_table for table in tables for sink_table in self(table)}
         for name, rival in self._rivals.items():
             both = sorted(sink_tables & {sink_table for table in tables for sink_table in rival(table)})
@@ -208,7 +208,7 @@ def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
     ]
 
 
-def _alike(tables: Iterable[TableId]) -> list[str]:
+def _ambiguous_names(tables: Iterable[TableId]) -> list[str]:
     """Describe source tables that are spelled alike, as `a.b`.`c` and `a`.`b.c`: state, commands and sinks use that."""
     counts = Counter(map(str, set(tables)))
     return [f"{count} tables are spelled {text}" for text, count in counts.items() if count > 1]

@@ -24,7 +24,7 @@ class ModelServer:
         failures: statuses of the next answers, 0 for bytes that are no JSON; then it answers well.
         dripping: an answer never ends, a byte of it comes now and then.
         refused: texts that it answers 400 to.
-        silent: it answers nothing until this is cleared.
+        answering: it answers nothing while this is not set.
         content: what it answers each chat with, when it is set.
         most: the most requests at a time.
     """

@@ -22,7 +22,7 @@ LONGEST_FILE = 400
 ORDER: tuple[tuple[str, ...], ...] = (
     (
         "cdc.errors",
-        "cdc.printed",
+        "cdc.printable",
         "cdc.schema",
         "cdc.units",
         "cdc.process",
@@ -445,6 +445,22 @@ def test_docstrings_name_their_subject() -> None:
             text = ast.get_docstring(node) or ""
             if NO_SUBJECT.match(text) or (isinstance(node, ast.ClassDef) and NO_NOUN.match(text)):
                 found.append(f"{name}: {text.splitlines()[0]}")
+    assert found == []
+
+
+LISTED = re.compile(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)+)", re.MULTILINE)
+
+
+def test_docstrings_list_names_that_exist() -> None:
+    """A renamed argument or attribute is renamed there too."""
+    found = []
+    for name in (name for name in MODULES if within(name, "cdc") or within(name, "connectors")):
+        for node in (node for node in scopes(tree(name)) if not (isinstance(node, ast.ClassDef) and node.bases)):
+            parts = [getattr(each, "arg", getattr(each, "attr", getattr(each, "id", ""))) for each in ast.walk(node)]
+            names = {*parts, *(each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef))}
+            for listed in LISTED.findall(ast.get_docstring(node) or ""):
+                entries = re.findall(r"^    ([a-z_][\w, ]*): ", listed, re.MULTILINE)
+                found += [f"{name}: {one}" for entry in entries for one in entry.split(", ") if one not in names]
     assert found == []
 
 

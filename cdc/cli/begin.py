@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
-from cdc.printed import printed
+from cdc.printable import printable
 
 _PASSWORD = "DB_PASSWORD"
 
@@ -51,7 +51,7 @@ def init(
         return
     _write(output, text)
     needed = dict.fromkeys(name for line in text.split("\n") for name in variables(line.partition("#")[0]))
-    print(printed(f"{output}: written; export {', '.join(needed)}, then run `cdc plan {output}`"), file=sys.stderr)
+    print(printable(f"{output}: written; export {', '.join(needed)}, then run `cdc plan {output}`"), file=sys.stderr)
 
 
 def _write(output: Path, text: str) -> None:
@@ -69,7 +69,7 @@ def _write(output: Path, text: str) -> None:
 def _prompt(server: str) -> str:
     if not sys.stdin.isatty():
         raise typer.BadParameter(f"set {_PASSWORD}: there is no terminal to prompt for the password", param_hint="URL")
-    return getpass.getpass(f"Password for {printed(server)}: ")
+    return getpass.getpass(f"Password for {printable(server)}: ")
 
 
 @app.command("import", epilog=EXIT_CODES)
@@ -89,7 +89,7 @@ def import_(
 
     checked = check_file(file).with_sink(sink)
     for warning in checked.warnings:
-        print(printed(warning), file=sys.stderr)
+        print(printable(warning), file=sys.stderr)
     if position.startswith("@"):
         try:
             text = Path(position[1:]).read_bytes().decode("utf-8", "replace")
@@ -101,4 +101,4 @@ def import_(
         state_path = None if state_dir is None else Path(of_sink(state_dir, spec))
         message = import_position(spec, text, state_path)
         name = f"{spec.label}: " if spec.sink_name else ""
-        print(printed(f"{name}the next run continues after {message}"))
+        print(printable(f"{name}the next run continues after {message}"))

@@ -13,7 +13,7 @@ import typer
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN, complain
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app
 from cdc.errors import NotNow, SinkError, StateError
-from cdc.printed import printed
+from cdc.printable import printable
 from cdc.process.background import lower_priority
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def verify(
 
     def show(report: TableReport) -> None:
         for line in () if as_json else report.lines():
-            print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
+            print(printable(line, longest=LONGEST_OF_PLAN), flush=True)
 
     documents, equal, failed = [], True, 0
     for spec, state_path in _of_sinks(file, sink, state_dir, as_json=as_json):
@@ -72,7 +72,7 @@ def verify(
         if not as_json:
             print(found.summary)
         for line in mended(spec, found, state_path) if repair else ():
-            print(printed(line, longest=LONGEST), file=sys.stderr)
+            print(printable(line, longest=LONGEST), file=sys.stderr)
     if as_json:
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
     raise typer.Exit(failed or (0 if equal else 1))
@@ -94,7 +94,7 @@ def doctor(
             found.append(each)
             documents.append({**each.to_json(), **_sink_field(spec)})
             for line in () if as_json else each.lines():
-                print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
+                print(printable(line, longest=LONGEST_OF_PLAN), flush=True)
     if as_json:
         print(json.dumps({"findings": documents}, indent=2))
     raise typer.Exit(max((each.exit_code for each in found), default=0))
@@ -109,10 +109,10 @@ def _of_sinks(
 
     checked = check_file(file)
     for warning in checked.warnings:
-        print(printed(warning, longest=LONGEST), file=sys.stderr)
+        print(printable(warning, longest=LONGEST), file=sys.stderr)
     for spec in checked.with_sink(sink).specs:
         if spec.sink_name and not as_json:
-            print(printed(f"sink {spec.sink_name}:"), flush=True)
+            print(printable(f"sink {spec.sink_name}:"), flush=True)
         yield spec, None if state_dir is None else Path(of_sink(state_dir, spec))
 
 

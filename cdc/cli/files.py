@@ -12,7 +12,7 @@ import typer
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN, complain
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
 from cdc.errors import SinkError
-from cdc.printed import printed
+from cdc.printable import printable
 
 AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
 
@@ -38,9 +38,9 @@ def validate(
             results.append({"file": file, "ok": found.ok, "problems": problems, "warnings": warnings})
             continue
         for line in (*found.problems, *found.warnings):
-            print(printed(line, longest=LONGEST), file=sys.stderr)
+            print(printable(line, longest=LONGEST), file=sys.stderr)
         if found.ok:
-            print(printed(f"{file}: ok"))
+            print(printable(f"{file}: ok"))
     if as_json:
         print(json.dumps(results, indent=2))
     raise typer.Exit(2 if failed else 0)
@@ -64,13 +64,13 @@ def plan(
 
     pipeline = cdc.load(shown_name(file), text=text_of(file))
     for warning in pipeline.warnings:
-        print(printed(warning, longest=LONGEST), file=sys.stderr)
+        print(printable(warning, longest=LONGEST), file=sys.stderr)
     names = [spec.sink_name for spec in pipeline.specs] if sink is None else [sink]
     documents, plans, failed = [], [], 0
     for one in (pipeline.with_sink(name) for name in names):
         state_path = None if state_dir is None else of_sink(state_dir, one.spec)
         if one.spec.sink_name and not as_json:
-            print(printed(f"sink {one.spec.sink_name}:"), flush=True)
+            print(printable(f"sink {one.spec.sink_name}:"), flush=True)
         try:
             found = cdc.plan(one, state_dir=state_dir)
         except SinkError as error:
@@ -84,7 +84,7 @@ def plan(
         plans.append(found)
         documents.append({**found.to_json(), "under_way": copies})
         for line in () if as_json else (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
-            print(printed(line, longest=LONGEST_OF_PLAN))
+            print(printable(line, longest=LONGEST_OF_PLAN))
     if as_json:
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
     for found in plans:
@@ -108,11 +108,11 @@ def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pip
         outcomes = list(run_tests(file))
         failures = [outcome for outcome in outcomes if outcome.differences]
         for outcome in failures:
-            print(printed(f"{outcome.where}: {outcome.name}: failed", longest=LONGEST))
+            print(printable(f"{outcome.where}: {outcome.name}: failed", longest=LONGEST))
             for line in outcome.differences:
-                print(printed(f"  {line}", longest=LONGEST_OF_PLAN))
+                print(printable(f"  {line}", longest=LONGEST_OF_PLAN))
         count = f"{len(outcomes)} test{'' if len(outcomes) == 1 else 's'}"
-        print(printed(f"{file}: {count}{f', {len(failures)} failed' if failures else ' passed'}"))
+        print(printable(f"{file}: {count}{f', {len(failures)} failed' if failures else ' passed'}"))
         failed += len(failures)
     raise typer.Exit(1 if failed else 0)
 

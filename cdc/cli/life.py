@@ -16,7 +16,7 @@ import typer
 
 from cdc.cli.output import LONGEST
 from cdc.cli.root import EXIT_CODES, OneSink, app
-from cdc.printed import printed
+from cdc.printable import printable
 
 if TYPE_CHECKING:
     from cdc.serve.client import Served
@@ -95,7 +95,7 @@ def list_pipelines(
         print(json.dumps(found, indent=2))
         return
     for line in _table(found):
-        print(printed(line, longest=LONGEST))
+        print(printable(line, longest=LONGEST))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -120,7 +120,7 @@ def stop(
     waits = [(target, _request_stop(target, drain=drain)) for target in running or targets]
     for target, ended in waits:
         _wait(ended, target)
-        print(printed(f"{target.name}: stopped"))
+        print(printable(f"{target.name}: stopped"))
 
 
 def _request_stop(target: CommandTarget, *, drain: bool) -> Callable[[], bool]:
@@ -147,9 +147,9 @@ def savepoint(
     for target in find(name_or_file, state_root, state_dir, sink):
         server = target.server()
         if server is not None:
-            print(printed(server.post(target.name, "savepoint"), longest=LONGEST))
+            print(printable(server.post(target.name, "savepoint"), longest=LONGEST))
         elif target.spec is not None:
-            print(printed(create_savepoint(target.spec, target.root), longest=LONGEST))
+            print(printable(create_savepoint(target.spec, target.root), longest=LONGEST))
         else:
             raise _unknown_pipeline(target)
 
@@ -211,7 +211,7 @@ def _about_table(
             message = request(target.spec, table, target.root)
         else:
             raise _unknown_pipeline(target)
-        print(printed(message if len(targets) == 1 else f"{target.name}: {message}", longest=LONGEST))
+        print(printable(message if len(targets) == 1 else f"{target.name}: {message}", longest=LONGEST))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -235,14 +235,14 @@ def logs(
             continue
         fields = "".join(f" {key}={value}" for key, value in line.fields.items())
         mark = "" if line.level == "info" else f"{line.level}: "
-        print(printed(f"{_time(line.at_s)} {mark}{line.message}{fields}", longest=LONGEST))
+        print(printable(f"{_time(line.at_s)} {mark}{line.message}{fields}", longest=LONGEST))
 
 
 def _post_action(target: CommandTarget, action: str) -> None:
     server = target.server()
     if server is None:
         raise _unknown_pipeline(target)
-    print(printed(server.post(target.name, action), longest=LONGEST))
+    print(printable(server.post(target.name, action), longest=LONGEST))
 
 
 def _unknown_pipeline(target: CommandTarget) -> Exception:

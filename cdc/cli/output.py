@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import typer
 
-from cdc.printed import printed, printed_field
+from cdc.printable import printable, printable_json
 
 LONGEST = 2_000
 """Maximum characters of an error: location, message and next step are limited separately before."""
@@ -42,7 +42,7 @@ def complain(error: Exception, log_format: str = "text") -> int:
         return error.exit_code
     if isinstance(error, CdcError):
         parts = {"error": error.class_name, "where": error.where, "hint": error.hint}
-        shown = CdcError(printed(error.message), where=printed(error.where), hint=printed(error.hint))
+        shown = CdcError(printable(error.message), where=printable(error.where), hint=printable(error.hint))
         text = error.message if log_format == "json" else f"cdc: {shown}"
         say("error", text, log_format, exit_code=error.exit_code, **parts)
         return error.exit_code
@@ -55,7 +55,7 @@ def say(level: str, message: str, log_format: str, **fields: object) -> None:
     """Print one line on stderr; `fields` are for JSON only."""
     if log_format == "json":
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        fields = printed_field({"message": message, **fields})
+        fields = printable_json({"message": message, **fields})
         print(json.dumps({"time": now, "level": level, **fields}), file=sys.stderr)
     else:
-        print(printed(message, longest=LONGEST), file=sys.stderr)
+        print(printable(message, longest=LONGEST), file=sys.stderr)

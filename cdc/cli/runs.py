@@ -10,7 +10,7 @@ import typer
 
 from cdc.cli.output import errors_as, say
 from cdc.cli.root import EXIT_CODES, OneSink, PipelineFile, StateDirOption, app, shown_name, text_of
-from cdc.printed import printed
+from cdc.printable import printable
 from cdc.process.background import lower_priority
 
 if TYPE_CHECKING:
@@ -123,5 +123,5 @@ def _compact(spec: PipelineSpec, tables: Sequence[str], state_dir: Path | None, 
             done = target.compact(table)
             if done is None:
                 return number
-            print(printed(f"{f'{spec.sink_name}: ' if named else ''}{table}: {done}"))
+            print(printable(f"{f'{spec.sink_name}: ' if named else ''}{table}: {done}"))
     return len(tables or spelled)

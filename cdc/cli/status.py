@@ -11,7 +11,7 @@ import typer
 from cdc.cli.life import ROOT, StateRoot, find
 from cdc.cli.output import LONGEST
 from cdc.cli.root import EXIT_CODES, OneSink, app
-from cdc.printed import printed
+from cdc.printable import printable
 
 
 @app.command(epilog=EXIT_CODES)
@@ -50,7 +50,7 @@ def status(
         return
     for at, seen in found.items():
         for line in status_text(seen) if seen is not None else (f"{at}: no run has written its status here",):
-            print(printed(line, longest=LONGEST))
+            print(printable(line, longest=LONGEST))
 
 
 def _state_locations(name: str, state_root: Path, state_dir: Path | None, sink: str | None) -> list[str | Path]:

@@ -70,10 +70,8 @@ def examine(spec: PipelineSpec, state_dir: Path | None) -> Iterator[Examined]:
         yield Examined("machine", _failed("state directory", failed))
     with tempfile.TemporaryDirectory(prefix="cdc-doctor-") as folder:
         store = LocalStore(Path(folder))
-        for finding in _source(spec, store, committed):
-            yield Examined("source", finding)
-        for finding in _sink(spec, store):
-            yield Examined("sink", finding)
+        yield from _with_errors("source", _source(spec, store, committed))
+        yield from _with_errors("sink", _sink(spec, store))
 
 
 def _state(spec: PipelineSpec, state: StateDir) -> Iterator[Finding]:
@@ -97,30 +95,28 @@ def _committed(spec: PipelineSpec, state: StateDir) -> Offset | None:
 
 
 def _source(spec: PipelineSpec, store: LocalStore, committed: Offset | None) -> Iterator[Finding]:
+    source = spec.source.build(Context(spec.name, store.within("source")))
     try:
-        source = spec.source.build(Context(spec.name, store.within("source")))
-        try:
-            yield from source.examine(committed)
-        finally:
-            source.stop()
-    except CdcError as failed:
-        yield _failed("source", failed)
-    except ImportError as failed:
-        yield error("source", f"the connector cannot be loaded: {failed}", "install what it needs")
-    except Exception as failed:  # noqa: BLE001 - a finding: the rest is looked at all the same
-        yield _unexpected("source", failed)
+        yield from source.examine(committed)
+    finally:
+        source.stop()
 
 
 def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
+    yield from spec.sink.build(Context(spec.name, store.within("sink"))).examine()
+
+
+def _with_errors(part: str, findings: Iterator[Finding]) -> Iterator[Examined]:
+    """Yield the findings of `source` or `sink`; an error of the connector is one of them."""
     try:
-        sink = spec.sink.build(Context(spec.name, store.within("sink")))
-        yield from sink.examine()
+        for finding in findings:
+            yield Examined(part, finding)
     except CdcError as failed:
-        yield _failed("sink", failed)
+        yield Examined(part, _failed(part, failed))
     except ImportError as failed:
-        yield error("sink", f"the connector cannot be loaded: {failed}", "install what it needs")
-    except Exception as failed:  # noqa: BLE001 - as above
-        yield _unexpected("sink", failed)
+        yield Examined(part, error(part, f"the connector cannot be loaded: {failed}", "install what it needs"))
+    except Exception as failed:  # noqa: BLE001 - a finding: the other checks still run
+        yield Examined(part, _unexpected(part, failed))
 
 
 def _unexpected(subject: str, failed: Exception) -> Finding:

@@ -18,7 +18,7 @@ from cdc.draft import Draft, Drafts, Key, ServerUrl
 from cdc.errors import Problem, SpecError
 from cdc.finding import Level
 from cdc.options import Options, SinkOptions
-from cdc.printed import printed
+from cdc.printable import printable
 from cdc.spec.reader import typed
 
 _PLAIN = re.compile(r"[A-Za-z_\\/$][A-Za-z0-9_\\/.*+$(){}|\[\]^?-]*")
@@ -132,7 +132,7 @@ def _block(keys: tuple[Key, ...]) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """The text on one line, whatever a server's names and messages contain."""
-    return f"# {printed(text.replace(chr(10), ' '), longest=_LONGEST)}".rstrip()
+    return f"# {printable(text.replace(chr(10), ' '), longest=_LONGEST)}".rstrip()
 
 
 def scalar(text: str) -> str:

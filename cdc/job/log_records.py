@@ -10,7 +10,7 @@ from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime
 from typing import Final, ParamSpec, Protocol, TypeVar
 
-from cdc.printed import printed
+from cdc.printable import printable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class _WorkerHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         now = datetime.now(UTC).strftime("%H:%M:%S")
         try:
-            text = printed(f"{self.pipeline}: {_library(record)}{self.format(record)}", longest=LONGEST_CHARS)
+            text = printable(f"{self.pipeline}: {_library(record)}{self.format(record)}", longest=LONGEST_CHARS)
             sys.stderr.write(f"{now} {record.levelname.lower()}: {text}\n")
             sys.stderr.flush()
         except Exception:  # noqa: BLE001 - as all handlers of the standard library: logging must not fail the task

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from cdc.printed import printed, printed_field
+from cdc.printable import printable, printable_json
 from cdc.progress import BatchReport, ProgressTotals
 
 _CLEAR = "\r\x1b[2K"
@@ -40,15 +40,15 @@ class Reporter:
         """Write one log line with its fields. Fields are plain JSON values and never hold secrets."""
         now = datetime.now(UTC)
         if self._json:
-            shown = printed_field({"message": message, **fields})
+            shown = printable_json({"message": message, **fields})
             of_sink = {"sink": self._sink} if self._sink else {}
             record = {"time": now.isoformat(timespec="milliseconds"), "level": level, **of_sink, **shown}
             text = json.dumps(record)
         else:
-            tail = "".join(f" {name}={printed(value)}" for name, value in fields.items())
+            tail = "".join(f" {name}={printable(value)}" for name, value in fields.items())
             mark = "" if level == "info" else f"{level}: "
             of_sink_text = f"{self._sink}: " if self._sink else ""
-            text = f"{now.strftime('%H:%M:%S')} {of_sink_text}{mark}{printed(message)}{tail}"
+            text = f"{now.strftime('%H:%M:%S')} {of_sink_text}{mark}{printable(message)}{tail}"
         with self._lock:
             self._erase()
             self._err.write(text + "\n")
@@ -86,7 +86,7 @@ class Reporter:
             parts.append(now.note)
         with self._lock:
             width = _width(self._err) - 1
-            shown = "\n".join(" ".join(printed(text).split("\n"))[:width] for text in (*bars, " | ".join(parts)))
+            shown = "\n".join(" ".join(printable(text).split("\n"))[:width] for text in (*bars, " | ".join(parts)))
             self._err.write(_CLEAR + _UP * max(0, self._shown - 1) + shown)
             self._err.flush()
             self._shown = 1 + len(bars)
@@ -130,7 +130,7 @@ class Reporter:
         lines += [f"schema changes: {behavior}{_held_back(now)}"] if behavior else []
         lines += [f"counted: {reason}: {number:,}" for reason, number in sorted(now.counts.items())]
         self._out.write(
-            "".join(f"{printed(text)}\n" for text in (*lines, *copied))
+            "".join(f"{printable(text)}\n" for text in (*lines, *copied))
         )  # in one call: other runs print too
         self._out.flush()
 

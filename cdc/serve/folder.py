@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import SpecError, StateError
-from cdc.printed import printed
+from cdc.printable import printable
 from cdc.serve.attention import Waiting, reason
 from cdc.serve.control import PipelineView
 
@@ -46,8 +46,8 @@ class FileVersion:
     def invalid(self) -> PipelineView:
         """Return the view of an invalid file."""
         return PipelineView(
-            name=printed(self.shown_name), file=printed(self.file), source="", sink="", state="invalid", state_dir="",
-            file_errors=self.problems, attention=reason("invalid", (), Waiting(), 0.0),
+            name=printable(self.shown_name), file=printable(self.file), source="", sink="", state="invalid",
+            state_dir="", file_errors=self.problems, attention=reason("invalid", (), Waiting(), 0.0),
         )  # fmt: skip
 
     @property
@@ -140,7 +140,7 @@ class Folder:
             str(path).encode()
             text = path.read_bytes()
         except UnicodeEncodeError:
-            problem = f"{printed(path)}: its name is not UTF-8 (rename it)"
+            problem = f"{printable(path)}: its name is not UTF-8 (rename it)"
             return _wrong(known, FileVersion(path, "", problems=(problem,)))
         except OSError as error:
             return _wrong(known, FileVersion(path, "", problems=(f"{path}: cannot be read: {error.strerror}",)))

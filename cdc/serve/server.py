@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError
-from cdc.printed import printed
+from cdc.printable import printable
 from cdc.serve.control import LogLine
 from cdc.serve.notifying import Notifying
 from cdc.serve.pipelines import Pipelines
@@ -186,7 +186,7 @@ class Server:
     def say(self, text: str, level: str = "info") -> None:
         """Write a line of the server's own log."""
         mark = "" if level == "info" else f"{level}: "
-        self._print(f"{datetime.now(UTC).strftime('%H:%M:%S')} {mark}{printed(text, longest=2_000)}")
+        self._print(f"{datetime.now(UTC).strftime('%H:%M:%S')} {mark}{printable(text, longest=2_000)}")
 
 
 def _to_stderr(text: str) -> None:

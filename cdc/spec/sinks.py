@@ -35,7 +35,7 @@ class SinkTree:
     Attributes:
         root: the file's tree with only this sink, and with its `route` and options of `pipeline` in place.
         name: name of the sink; empty where the file has no list.
-        place: index in the list.
+        index: its place in the list; None where the file has no list.
         own: keys of `root` that come from the sink's block.
     """
 

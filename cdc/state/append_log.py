@@ -28,12 +28,12 @@ class AppendLog:
 
     Args:
         path: of the file; it need not exist.
-        what: names the content in errors, such as `chunk plan`.
+        kind: names the content in errors, such as `chunk plan`.
         header: the fields of the file's first line, besides its generation.
     """
 
     def __init__(self, path: Path, kind: str, header: Mapping[str, Any] | None = None) -> None:
-        self.path, self._what = path, kind
+        self.path, self._kind = path, kind
         self._header = dict(header) if header is not None else {"file": kind, "format": 1}
         self._forget()
 
@@ -49,7 +49,7 @@ class AppendLog:
         self._items: list[dict[str, Any]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("path", "_what", "_header")}
+        return {name: self.__dict__[name] for name in ("path", "_kind", "_header")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -67,7 +67,7 @@ class AppendLog:
             self._refresh()
             if last is not None and last > len(self._items):
                 raise StateError(
-                    f"the {self._what} holds {len(self._items)} entries, {last} are needed",
+                    f"the {self._kind} holds {len(self._items)} entries, {last} are needed",
                     where=str(self.path),
                     hint="the state directory is incomplete: restore it as a whole, or start over with an empty one",
                 )
@@ -179,11 +179,11 @@ class AppendLog:
 
     def _failed(self, verb: str, error: OSError) -> StateError:
         return StateError(
-            f"the {self._what} cannot be {verb}: {error.strerror or error}", where=str(self.path), hint=way_out(error)
+            f"the {self._kind} cannot be {verb}: {error.strerror or error}", where=str(self.path), hint=way_out(error)
         )
 
     def _damaged_error(self, reason: str) -> StateError:
-        return StateError(f"the {self._what} is damaged: {reason}", where=str(self.path), hint=_RESTORE)
+        return StateError(f"the {self._kind} is damaged: {reason}", where=str(self.path), hint=_RESTORE)
 
 
 def _state_of(file: IO[bytes]) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cdc.printed import printed_field
+from cdc.printable import printable_json
 from cdc.state.durable import private, state_error
 
 EVENTS = ("started", "batch", "schema-change", "copy", "notice", "error", "stopped")
@@ -41,7 +41,7 @@ class EventFile:
         """Append an event. Raises StateError when it cannot be written."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         head = {"time": now, "event": event, "pipeline": self._pipeline}
-        line = json.dumps({**head, **printed_field(fields)})
+        line = json.dumps({**head, **printable_json(fields)})
         try:
             with open(self._path, "a", encoding="utf-8", opener=private) as file:
                 file.write(line + "\n")

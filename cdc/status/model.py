@@ -16,7 +16,7 @@ from pydantic.fields import Field
 from pydantic_core import PydanticSerializationError
 
 from cdc.errors import StateError
-from cdc.printed import printed_field
+from cdc.printable import printable_json
 from cdc.progress import ChangeCounts
 
 VERSION = 1
@@ -212,7 +212,7 @@ def to_json(status: StatusDocument) -> bytes:
     try:
         return _adapter().dump_json(status)
     except PydanticSerializationError:  # names of files may have bytes that are not UTF-8
-        return json.dumps(printed_field(to_object(status))).encode()
+        return json.dumps(printable_json(to_object(status))).encode()
 
 
 def to_object(status: StatusDocument) -> dict[str, Any]:

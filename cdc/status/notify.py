@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from cdc.printed import printed
+from cdc.printable import printable
 from cdc.spec.notify import NotifyOptions, events_of
 from cdc.status.notifications import Look, Notification, Watched
 
@@ -149,7 +149,7 @@ class _ReceiverThread:
 
 def body_for(webhook: str, notification: Notification) -> dict[str, Any]:
     """Return the request body for a webhook, by its host."""
-    host, text = urlsplit(webhook).hostname or "", printed(notification.text, longest=LONGEST)
+    host, text = urlsplit(webhook).hostname or "", printable(notification.text, longest=LONGEST)
     if host == "hooks.slack.com":
         return {"text": text}
     if not host.endswith(_TEAMS):

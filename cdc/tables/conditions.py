@@ -43,13 +43,13 @@ def _delete(step: Step) -> bool:
 
 
 def _follows(step: Step) -> bool:
-    if step.new is None or step.sink_schema is None or step.stays or step.policy.behavior is Behavior.IGNORE:
+    if step.new is None or step.sink_schema is None or step.rename_refusal or step.policy.behavior is Behavior.IGNORE:
         return False
     return step.policy.behavior is Behavior.EXCEPTION or step.policy.allows(RenameTable(step.table, step.new.table))
 
 
 def _exact(step: Step) -> bool:
-    return step.policy.exact and bool(step.stays)
+    return step.policy.exact and bool(step.rename_refusal)
 
 
 def _shared(step: Step) -> bool:

@@ -144,7 +144,7 @@ def _refusal(step: Step) -> ChangeRefused:
             return step.tables.now.existing_rows.refusal(step.table, step.schema)
         case on.TableRenamed():
             return ChangeRefused(
-                f"rename.table {step.source} to {step.new_source}: {step.stays}, so its rows cannot follow",
+                f"rename.table {step.source} to {step.new_source}: {step.rename_refusal}, so its rows cannot follow",
                 where=str(step.notice_table),
                 hint="route both names to one sink table; or write lenient, and re-snapshot it with cdc resync",
             )

@@ -192,14 +192,14 @@ class Step:
         new, where, reason, why = "", "", "", ""
         match self.event:
             case on.TableRenamed(new_table=new_table):
-                new, reason = str(new_table), self.stays or "renames are left out"
+                new, reason = str(new_table), self.rename_refusal or "renames are left out"
                 where = f" in {self.table}" if self.new is not None and self.new.table != self.table else ""
             case on.CaptureEnded(why=reason) | on.OperationRefused(reason=reason):
                 pass
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 pass
             case on.SnapshotBegun():
-                why = self.why_not_all
+                why = self.partial_reason
             case _:
                 pass
         return {
@@ -218,14 +218,14 @@ class Step:
         )
 
     @property
-    def why_not_all(self) -> str:
+    def partial_reason(self) -> str:
         """The part of a notice that says why not all source tables are re-snapshotted."""
         unshadowed = self.not_snapshotted if self.policy.mirrors and self.tables.now.shadows else []
         return f", as {unshadowed[0]} cannot be copied with it" if unshadowed else ""
 
     @property
-    def stays(self) -> str:
-        """Why the sink table of a renamed table cannot be renamed; empty if it can."""
+    def rename_refusal(self) -> str:
+        """The reason why the sink table of a renamed table cannot be renamed; empty if it can."""
         assert self.new is not None, "a renamed table goes somewhere"
         if self.sink_schema is None:
             return "there is no table to rename"
@@ -241,10 +241,10 @@ class Step:
         whose, sink = f"{self.change_text} of {self.source}", self.sink_schema
         match self.change:
             case RenameColumn(old_name=old_name, new_name=new_name) if old_name.casefold() != new_name.casefold():
-                kept = _kept(f"{old_name} and {new_name}")
+                kept = _unchanged_text(f"{old_name} and {new_name}")
                 return f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own, {kept}"
             case DropColumn(name=name):
-                return f"{whose}: {name} stays for other tables, {_kept(name)}"
+                return f"{whose}: {name} stays for other tables, {_unchanged_text(name)}"
             case AddColumn(column=column) if column.default is not None:
                 known = sink is not None and find(sink, column.name) is not None
                 rows = (
@@ -272,6 +272,6 @@ def _shape(schema: TableSchema) -> tuple[object, ...]:
     return schema.columns, schema.own_types, schema.primary_key
 
 
-def _kept(columns: str) -> str:
+def _unchanged_text(columns: str) -> str:
     """The part of a notice about rows whose values in some columns differ from the source's."""
     return f"rows that are there keep what they have in {columns} until they are written again"

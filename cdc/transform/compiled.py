@@ -32,7 +32,7 @@ def filtered_kinds(kinds: Kinds, sequence: npt.NDArray[np.int64], passed: npt.ND
     Args:
         kinds: uint8[n], `RowKind` numbers.
         sequence: int64[n]; equal for both images of an update.
-        kept: bool[n]; the images that pass.
+        passed: bool[n]; the images that pass.
 
     An image whose partner is not in the block keeps its kind.
     """

@@ -61,7 +61,7 @@ class LoadedModel:
         error, self._stopped = self._stopped, None
         return error
 
-    def own(self) -> CustomFunction:
+    def custom_function(self) -> CustomFunction:
         """Return the function as rules call it."""
         return CustomFunction(Arity(1, 1), self)
 
@@ -181,7 +181,7 @@ class NamedModels:
         self.name, self.form = name, form
         self.models = {model.name.upper(): LoadedModel(model, (name, form)) for model in models}
 
-    def own(self) -> CustomFunction:
+    def custom_function(self) -> CustomFunction:
         """Return the function as rules call it."""
         count = 2 + len(self.form.more)
         return CustomFunction(Arity(count, count), self, self._wrong)
@@ -207,7 +207,8 @@ def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dic
     single = [LoadedModel(model) for model in models if model.kind != "named"]
     named = [model for model in models if model.kind == "named"]
     functions = [NamedModels(name, form, named) for name, form in FORMS.items()] if named else []
-    own = {each.model.name.upper(): each.own() for each in single} | {each.name: each.own() for each in functions}
+    own = {each.model.name.upper(): each.custom_function() for each in single}
+    own |= {each.name: each.custom_function() for each in functions}
     return (*single, *(model for each in functions for model in each.models.values())), own
 
 

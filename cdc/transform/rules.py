@@ -68,7 +68,7 @@ class Rules:
         self.sources, self.settings = tuple(sources), settings
         self.loaded: tuple[LoadedFunction, ...] = tuple(map(load, settings.functions))
         self.models, asking = loaded_models(settings.models)
-        functions = asking | {each.function.name.upper(): each.own() for each in self.loaded}
+        functions = asking | {each.function.name.upper(): each.custom_function() for each in self.loaded}
         self._rules = _parsed(self.sources, settings, functions)
 
     def __reduce__(self) -> tuple[object, ...]:

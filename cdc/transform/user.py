@@ -112,7 +112,7 @@ class LoadedFunction:
         nullable = self.result_nullable or any(arg.nullable for arg in strict)
         return call(self.op, self.result, arguments, span, nullable=nullable, fails=True)
 
-    def own(self) -> CustomFunction:
+    def custom_function(self) -> CustomFunction:
         """Return the function as rules call it."""
         least = sum(parameter.default is ... for parameter in self.parameters)
         on_block = self.on_block if self.arrow else None

@@ -97,8 +97,8 @@ class TableVerifier:
             return TableReport(
                 *names, Verdict.OPEN, note=f"{', '.join(resumed)} was paused, and not re-snapshotted yet"
             )
-        if pair.why_not:
-            return TableReport(*names, Verdict.SKIPPED, note=pair.why_not)
+        if pair.skip_reason:
+            return TableReport(*names, Verdict.SKIPPED, note=pair.skip_reason)
         copied = [f"{table} is {self.copying[table]}" for table in sources if table in self.copying]
         if copied:
             return TableReport(*names, Verdict.OPEN, note=f"it is being copied: {', '.join(copied)}")

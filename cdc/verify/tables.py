@@ -34,7 +34,7 @@ class Pair:
         left_out: the other columns, each with the reason.
         key: the key; empty without one or when one of its columns is not compared.
         masked: columns that a rule masks.
-        why_not: why the sink may differ from the source; empty when it must not.
+        skip_reason: why the sink may differ from the source; empty when it must not.
     """
 
     table: TableId
@@ -44,7 +44,7 @@ class Pair:
     left_out: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     masked: frozenset[str] = frozenset()
-    why_not: str = ""
+    skip_reason: str = ""
 
 
 def pairs(

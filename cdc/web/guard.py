@@ -150,7 +150,7 @@ class Guard:
 
     def _check_request(self, request: Request) -> Response | None:
         headers, path = request.headers, request.url.path
-        if not self._settings.knows(headers.get("host", "")):
+        if not self._settings.is_own_host(headers.get("host", "")):
             return _refusal(request, 421, "this is not a name of the server (see the option for host names)")
         writes = request.method not in _READING
         origin = headers.get("origin")

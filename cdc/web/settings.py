@@ -42,7 +42,7 @@ class WebSettings:
                 hint=f"take one of {LEAST_TOKEN} or more: python3 -c 'import secrets; print(secrets.token_urlsafe())'",
             )
 
-    def knows(self, header: str) -> bool:
+    def is_own_host(self, header: str) -> bool:
         """Whether a Host header is one of ours: a page of another site whose name resolves to us sends that name."""
         name = host_name(header)
         if is_loopback(self.host):

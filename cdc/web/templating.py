@@ -11,7 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from cdc.printed import printed
+from cdc.printable import printable
 from cdc.status.model import PHASES
 from cdc.web import drawing, words
 
@@ -71,4 +71,4 @@ def _short(text: str) -> Markup:
 
 def _lines(text: str) -> str:
     """Escape each line separately, which keeps the indentation of a file."""
-    return "\n".join(printed(line, longest=_LONGEST) for line in text.split("\n"))
+    return "\n".join(printable(line, longest=_LONGEST) for line in text.split("\n"))

@@ -28,7 +28,7 @@ class DorisClient:
     The errors are those of `connectors.shared.streamload.http` and of `replies`.
 
     Attributes:
-        ask_backends: whether loads go straight to the back ends that a front end lists.
+        query_backends: whether loads go straight to the back ends that a front end lists.
     """
 
     http: HttpClient

@@ -99,7 +99,7 @@ class IndexPlanner:
     """Plans changes one after another.
 
     Args:
-        behind: the indexes behind the aliases of the tables concerned and of their shadow tables, by alias.
+        existing: the indexes behind the aliases of the tables concerned and of their shadow tables, by alias.
         highest: the highest number in the index names of each alias that has any.
         settings: the settings of new indexes.
     """

@@ -60,10 +60,10 @@ class LakeCommits:
         by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
 
     def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
-        self.retry.call(lambda: self._until_in(batch, table, handles), f"the commit of batch {batch} to {table}")
+        self.retry.call(lambda: self._commit_table(batch, table, handles), f"the commit of batch {batch} to {table}")
         crash_point("mid-commit", batch)
 
-    def _until_in(self, batch: int, name: TableId, handles: Sequence[Prepared]) -> None:
+    def _commit_table(self, batch: int, name: TableId, handles: Sequence[Prepared]) -> None:
         reason = ""
         for number in range(_TRIES):
             table = find_table(self.catalog, name)

@@ -63,7 +63,7 @@ class KeyIndex:
 
         Args:
             keys: all keys that the batch changes.
-            places: the keys that have a row now: key columns, `cdc_file` (path) and `pos`.
+            positions: the keys that have a row now: key columns, `cdc_file` (path) and `pos`.
             used: whether the positions of this commit came from the index.
         """
         if not self._path.exists():

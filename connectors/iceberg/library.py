@@ -67,7 +67,7 @@ class Catalog:
         return f"{folder}/catalog.db" if self.properties.get("uri") == f"sqlite:///{folder}/catalog.db" else ""
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the catalog exists; does not create it."""
         return not self.own_file or os.path.exists(self.own_file)
 
@@ -100,7 +100,7 @@ class Catalog:
 
         Without `history`, the table has no snapshots if the catalog can leave them out. Enough for writing data files.
         """
-        if not self.is_there:
+        if not self.exists:
             return None
         catalog = self.open()
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError

@@ -28,7 +28,7 @@ def rewritten(
     """Write the live rows of data files into new ones, which no snapshot names yet.
 
     Args:
-        there: the files of the table's head.
+        snapshot: the files of the table's head.
         chosen: the data files to rewrite.
         prefix: the prefix of the new files' names.
         fill: by column, the value that replaces NULL.

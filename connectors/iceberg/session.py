@@ -42,7 +42,7 @@ class IcebergSession(LakeSession):
         return self._rules
 
     def _databases(self) -> list[str]:
-        if not self._catalog.is_there:
+        if not self._catalog.exists:
             return []
         with self._catalog.guard(self._catalog.place):
             return [".".join(name) for name in self._catalog.open().list_namespaces()]

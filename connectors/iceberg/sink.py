@@ -64,7 +64,7 @@ class IcebergSink(LakeSink):
 
         yield ok("package", f"pyiceberg {pyiceberg.__version__}")
         catalog = self._catalog
-        if not catalog.is_there:
+        if not catalog.exists:
             yield ok("catalog", f"{catalog.place}: is made with the first table")
             return
         with catalog.guard(catalog.place):

@@ -53,7 +53,7 @@ def all_called(calls: list[tuple[str, str]], options: dict[str, str] | None = No
     columns = [re.sub(r"(?i)\bown\(", f"{name}(", text) for name, (_, text) in zip(names, calls, strict=True)]
     made = compiled(
         engine=Engine(zone=ZONE, functions=[function.engine() for function in functions]),
-        own={name.upper(): function.own() for name, function in zip(names, functions, strict=True)},
+        own={name.upper(): function.custom_function() for name, function in zip(names, functions, strict=True)},
         projection=f"id, {', '.join(f'{column} AS a_{name}' for name, column in zip(names, columns, strict=True))}",
     )
     (_, full), (_, empty) = applied(made, [("+I", ROW), ("+I", EMPTY)])
@@ -118,7 +118,7 @@ def eval(a: int) -> str: return state["word"] + str(a)
 def test_a_function_shadows_a_built_in_one_and_is_guarded_like_any_other() -> None:
     function = LoadedFunction(UserFunction("upper", "def eval(a: str) -> str:\n    return a[2]"))
     made = compiled(
-        engine=Engine(functions=[function.engine()]), own={"UPPER": function.own()},
+        engine=Engine(functions=[function.engine()]), own={"UPPER": function.custom_function()},
         projection="id, CASE WHEN CHAR_LENGTH(s) > 2 THEN UPPER(s) END AS a",
     )  # fmt: skip
     rows = [("+I", {"id": 1, "s": "x"}), ("+I", {"id": 2, "s": "abc"})]
@@ -128,7 +128,9 @@ def test_a_function_shadows_a_built_in_one_and_is_guarded_like_any_other() -> No
 def test_an_error_in_a_function_names_the_row_and_the_reason() -> None:
     function = LoadedFunction(UserFunction("own", "def eval(a: int) -> int:\n    return 1 // (a - 7)"))
     made = compiled(
-        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, projection="id, own(n) AS a"
+        engine=Engine(functions=[function.engine()]),
+        own={"OWN": function.custom_function()},
+        projection="id, own(n) AS a",
     )
     with pytest.raises(TransformError, match="id=1: own: ZeroDivisionError"):
         applied(made, [("+I", EMPTY), ("+I", ROW)])
@@ -137,7 +139,9 @@ def test_an_error_in_a_function_names_the_row_and_the_reason() -> None:
 def test_a_function_of_a_module() -> None:
     function = LoadedFunction(UserFunction("own", module="tests.transform.test_user_functions:twice"))
     made = compiled(
-        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, projection="id, own(n) AS a"
+        engine=Engine(functions=[function.engine()]),
+        own={"OWN": function.custom_function()},
+        projection="id, own(n) AS a",
     )
     assert applied(made, [("+I", ROW)])[0][1]["a"] == 14
     assert "return a * 2" in function.source, "an edit of the module is one of the rule"
@@ -176,7 +180,7 @@ def test_arguments_are_not_read_from_text() -> None:
     function = LoadedFunction(UserFunction("own", "def eval(a: int) -> int: return a"))
     for expression, message in (("own(s)", "takes BIGINT as a, got STRING"), ("own(n, n)", "takes 1 argument, got 2")):
         with pytest.raises(SpecError, match=message):
-            compiled(engine=Engine(functions=[function.engine()]), own={"OWN": function.own()},
+            compiled(engine=Engine(functions=[function.engine()]), own={"OWN": function.custom_function()},
                      projection=f"id, {expression} AS a")  # fmt: skip
 
 
@@ -248,7 +252,7 @@ BY_LENGTH = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, '
 def test_a_vectorised_function_gets_all_rows_of_a_block_at_once() -> None:
     function = LoadedFunction(UserFunction("own", HEAD + BY_LENGTH))
     made = compiled(
-        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, filter="id >= 1000",
+        engine=Engine(functions=[function.engine()]), own={"OWN": function.custom_function()}, filter="id >= 1000",
         projection="id, own(n) AS a, own(n + 1) AS b, OWN(n) + 0 AS c",
     )  # fmt: skip
     rows = applied(made, [("+I", {**ROW, "id": number, "n": 1}) for number in range(6000)])
@@ -261,7 +265,7 @@ def test_a_vectorised_function_is_not_called_for_no_row() -> None:
     code = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.add(a, 1 // len(a))"
     function = LoadedFunction(UserFunction("own", HEAD + code))
     made = compiled(
-        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, filter="id > 5",
+        engine=Engine(functions=[function.engine()]), own={"OWN": function.custom_function()}, filter="id > 5",
         projection="id, own(n) AS a",
     )  # fmt: skip
     assert applied(made, [("+I", ROW)]) == []
@@ -272,7 +276,7 @@ def test_rows_that_a_vectorised_function_fails_on_are_null_or_left_out(on_error:
     code = "def eval(a: Annotated[pa.Array, 'BIGINT']) -> Annotated[pa.Array, 'BIGINT']: return pc.divide(7, a)"
     function = LoadedFunction(UserFunction("own", HEAD + code))
     made = compiled(
-        engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, on_error=on_error,
+        engine=Engine(functions=[function.engine()]), own={"OWN": function.custom_function()}, on_error=on_error,
         projection="id, own(n) AS a",
     )  # fmt: skip
     given = applied(made, [("+I", {**ROW, "id": 1, "n": 1}), ("+I", {**ROW, "id": 2, "n": 0})], Counts())

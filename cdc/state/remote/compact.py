@@ -22,7 +22,7 @@ MOST_STEPS, MOST_BYTES = 200, 4 << 20
 
 def is_compaction_due(writer: StateWriter, base: int) -> bool:
     """Whether there are many steps after the base with this number."""
-    with writer.still() as (number, size):
+    with writer.paused() as (number, size):
         return number - base > MOST_STEPS or size > MOST_BYTES
 
 
@@ -32,7 +32,7 @@ def compact(writer: StateWriter, openings: Sequence[int], *, closed: bool = Fals
     Opening steps of runs that followed a run without a clean end (`openings`) are kept: that run may only be paused,
     and has to find its number taken.
     """
-    with writer.still() as (number, _):
+    with writer.paused() as (number, _):
         changes = tuple(documents(writer.copy))
     last, bucket = number - 1, writer.bucket
     notes = {"closed": closed, "openings": list(openings)}
@@ -53,7 +53,7 @@ def base_name(number: int) -> str:
 def documents(copy: Path) -> Iterator[DocumentChange]:
     """All documents of a working copy while no step is written. Raises StateError.
 
-    Files removed meanwhile, by `StateWriter.later` or by Spark, are not part of the state.
+    Files removed meanwhile, by `StateWriter.write_later` or by Spark, are not part of the state.
     """
     try:
         for folder, folders, files in os.walk(copy, onerror=_unlistable):

@@ -103,8 +103,8 @@ class Lease:
         self._bucket.put_if_match(NAME, replace(self._mine, released=True).to_bytes(), self._tag)
 
     @property
-    def lost_s(self) -> float:
-        """When another run may take the lease, by `clock`."""
+    def expires_s(self) -> float:
+        """The time from which another run may take the lease, by `clock`."""
         return self.renewed_s + self._mine.ttl_s
 
     def holder(self) -> Holder | None:

@@ -29,7 +29,7 @@ TTL_S = 15.0
 """Seconds until a lease expires without renewal; it is renewed three times meanwhile."""
 STATUS = "status.json"
 _PLACE, _URL = "place", "url"
-_GOES = frozenset({FOLDER, ".bulk", "control"})
+_REMOVED = frozenset({FOLDER, ".bulk", "control"})
 
 
 @contextlib.contextmanager
@@ -71,14 +71,14 @@ class _RemoteRun:
             starting(f"{other.description} has or had the lease: waiting {other.ttl_s:g} s to see whether it is alive")
         self._lease = Lease(self._bucket, self._once, this_holder, self._retry)
         self._lease.acquire()
-        note_lease_until(self._copy, self._lease.lost_s)
-        self._living = _start_thread("state-lease", self._live)
+        note_lease_until(self._copy, self._lease.expires_s)
+        self._renewing = _start_thread("state-lease", self._renew_lease)
         try:
             session = self._open_step_log(this_holder.description)
             restore_bulk(self._bucket, self._copy / ".bulk")
             session.begin(self._copy)
         except BaseException:
-            self._live_no_more()
+            self._stop_renewing()
             with contextlib.suppress(StateError):
                 self._lease.release()
             raise
@@ -96,17 +96,17 @@ class _RemoteRun:
             self._writer.check()
             self._writer.close(CLOSE)
             self._put_status()
-            self._live_no_more()
+            self._stop_renewing()
             self._lease.release()
         except StateError as error:
             log.warning("the end of the run could not be noted, the next one waits for the lease: %s", error)
         finally:
-            self._live_no_more()
+            self._stop_renewing()
             clean(self._copy)
 
-    def _live_no_more(self) -> None:
+    def _stop_renewing(self) -> None:
         self._ended.set()
-        self._living.join()
+        self._renewing.join()
 
     def _place(self) -> str:
         path = self._copy / FOLDER / _PLACE
@@ -144,7 +144,7 @@ class _RemoteRun:
         extend(self._copy, found, entry)
         return False
 
-    def _live(self) -> None:
+    def _renew_lease(self) -> None:
         """The thread that renews the lease. It does nothing else, as other work may take longer than the lease."""
         while not self._ended.wait(self._ttl_s / 3):
             try:
@@ -152,7 +152,7 @@ class _RemoteRun:
                     other = self._lease.holder()
                     self._lose(taken_over_error(self._url, "" if other is None else other.description))
                     return
-                note_lease_until(self._copy, self._lease.lost_s)
+                note_lease_until(self._copy, self._lease.expires_s)
             except StateUnavailable as error:
                 log.info("the lease on the state could not be renewed: %s", error)
             except StateError as error:
@@ -191,7 +191,7 @@ class _RemoteRun:
         self._status = changed
 
     def _changed_s(self) -> float:
-        """When the status document was last written, 0 if there is none. Raises StateError."""
+        """The time when the status document was last written, 0 if there is none. Raises StateError."""
         try:
             return (self._copy / STATUS).stat().st_mtime
         except FileNotFoundError:
@@ -241,7 +241,7 @@ def clean(copy: Path) -> None:
                 for inner in path.iterdir():
                     if inner.name not in (_PLACE, _URL):
                         inner.unlink()
-            elif path.name in OF_THIS_MACHINE - _GOES:
+            elif path.name in OF_THIS_MACHINE - _REMOVED:
                 continue
             elif path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

@@ -44,12 +44,12 @@ class RemoteStore(LocalStore):
 
     def write_later(self, name: str, data: bytes) -> None:
         """Write to the working copy, and to the store with the next step of this process."""
-        self._writer.later(DocumentChange(self._name(name), data))
+        self._writer.write_later(DocumentChange(self._name(name), data))
 
     def remove(self, name: str) -> None:
         """Remove from the working copy, and from the store with the next step of this process."""
         if (self.root / name).exists():
-            self._writer.later(DocumentChange(self._name(name), None))
+            self._writer.write_later(DocumentChange(self._name(name), None))
 
     def adopt(self, name: str) -> None:
         """Take in a file that another program has written, with the next step of this process."""

@@ -92,7 +92,7 @@ class StateWriter:
         with self._locked() as file:
             self._put_step(file, WRITE, changes)
 
-    def later(self, change: DocumentChange) -> None:
+    def write_later(self, change: DocumentChange) -> None:
         """Apply a change to the working copy now, and to the store with this process's next step."""
         self.check()
         try:
@@ -112,7 +112,7 @@ class StateWriter:
             self._put_step(file, kind, ())
 
     @contextlib.contextmanager
-    def still(self) -> Iterator[tuple[int, int]]:
+    def paused(self) -> Iterator[tuple[int, int]]:
         """Context manager: no step is written within the block. Yields the next number and the bytes since the base."""
         with self._locked() as file:
             yield self._read_position(file)

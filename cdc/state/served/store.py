@@ -202,11 +202,11 @@ class ServedLog(AppendLog):
 
     def _only_driver(self) -> StateError:
         hint = "this is a defect: report it"
-        return StateError(f"the {self._what} is written by the driver alone", where=str(self.path), hint=hint)
+        return StateError(f"the {self._kind} is written by the driver alone", where=str(self.path), hint=hint)
 
     def _refresh(self) -> None:
         answer, data = self._store._request(
-            "log", name=self._name, what=self._what, header=self._first_line, generation=self.generation,
+            "log", name=self._name, what=self._kind, header=self._first_line, generation=self.generation,
             have=len(self._items),
         )  # fmt: skip
         if answer["generation"] != self.generation or answer["first"] != len(self._items):

@@ -181,7 +181,8 @@ class Fetcher:
         if not len(candidates) or len(self._heads) == _MOST_HEADS:
             return
         last = values.part(values.begins[candidates[-1:]], values.ends[candidates[-1:]])
-        if not prefixes.bare(last.address, last.begins, last.ends, 0) and (head := head_of(last)) is not None:
+        has_schema = not prefixes.count_without_schema(last.address, last.begins, last.ends, 0)
+        if has_schema and (head := head_of(last)) is not None:
             self._heads.append(head)
 
     def _by_partition(self, topics: Any, partitions: Any) -> Iterator[tuple[str, int, Any]]:

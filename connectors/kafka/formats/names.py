@@ -9,7 +9,7 @@ def check_columns(names: Iterable[object]) -> tuple[str, ...]:
     """The names of a table's columns. Raises ValueError for names that cannot be columns of one table."""
     found: dict[str, str] = {}
     for name in names:
-        why = why_not(name)
+        why = name_problem(name)
         if why:
             raise ValueError(f"a column {why}")
         other = found.setdefault(str(name).casefold(), str(name))
@@ -18,8 +18,8 @@ def check_columns(names: Iterable[object]) -> tuple[str, ...]:
     return tuple(map(str, found.values()))
 
 
-def why_not(name: object) -> str:
-    """Why something cannot be a name; empty when it can."""
+def name_problem(name: object) -> str:
+    """The reason why something cannot be a name; empty when it can."""
     if not isinstance(name, str):
         return f"whose name is not text, got {name!r:.40}"
     if not name:

@@ -12,7 +12,7 @@ import numpy as np
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Messages
-from connectors.kafka.formats.names import why_not
+from connectors.kafka.formats.names import name_problem
 from connectors.kafka.formats.scan import Ints, Texts, Tree
 from connectors.kafka.kernels import ABSENT, NULL, OBJECT, prefixes
 
@@ -178,13 +178,13 @@ class Unwrapper:
 
     def _run(self, texts: Texts, at: int, begins: Ints, ends: Ints, shapes: Any) -> int:
         """Handle the values from `at` on that have one known shape; return their number."""
-        count = int(prefixes.bare(texts.address, texts.begins, texts.ends, at))
+        count = int(prefixes.count_without_schema(texts.address, texts.begins, texts.ends, at))
         if count:
             return count  # they are not wrapped: their begins, ends and shape 0 are set already
         for index, shape in enumerate(self._latest):
             prefix = np.frombuffer(shape.prefix, np.uint8)
             count = int(
-                prefixes.alike(texts.address, texts.begins, texts.ends, at, prefix.ctypes.data, len(prefix))
+                prefixes.count_with_prefix(texts.address, texts.begins, texts.ends, at, prefix.ctypes.data, len(prefix))
             )  # fmt: skip
             if count:
                 begins[at : at + count] += len(prefix)
@@ -251,7 +251,7 @@ def key_object(key: bytes | None) -> dict[str, Any] | None:
         return None
     if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
         found = found["payload"]
-    return found if isinstance(found, dict) and not any(map(why_not, found)) else None
+    return found if isinstance(found, dict) and not any(map(name_problem, found)) else None
 
 
 def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:

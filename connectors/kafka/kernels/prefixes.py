@@ -30,8 +30,8 @@ def begins_with(text: Int, prefix: Int, length: Int) -> Bool:
 
 
 @kernel
-def alike(base: Int, begins: Ints, ends: Ints, first: Int, prefix: Int, length: Int) -> Int:
-    """How many consecutive texts from `first` on begin with the prefix and end with a further `}`."""
+def count_with_prefix(base: Int, begins: Ints, ends: Ints, first: Int, prefix: Int, length: Int) -> Int:
+    """The number of consecutive texts from `first` on that begin with the prefix and end with one more `}`."""
     item = first
     while item < len(begins):
         at, stop = begins[item], ends[item]
@@ -80,8 +80,8 @@ def _escaped_wrapped(base: Int, at: Int, stop: Int) -> Bool:
 
 
 @kernel
-def bare(base: Int, begins: Ints, ends: Ints, first: Int) -> Int:
-    """How many consecutive texts from `first` on have no Connect schema, so do not begin with `schema` or `payload`."""
+def count_without_schema(base: Int, begins: Ints, ends: Ints, first: Int) -> Int:
+    """The number of consecutive texts from `first` on without a Connect schema: `schema` or `payload` first."""
     item = first
     while item < len(begins) and not _wrapped(base, begins[item], ends[item]):
         item += 1

@@ -14,14 +14,14 @@ from connectors.kafka.read.history import HistoryState
 
 
 class UnsignedColumns:
-    """Warns once of each such column of a wanted table when its rows are read. `notices` takes the warnings.
+    """Warns once of each such column of a captured table when its rows are read. `notices` takes the warnings.
 
     Args:
-        wanted: whether a table is taken.
+        captures: the captured tables.
     """
 
     def __init__(self, notices: list[str], captures: Callable[[TableId], bool]) -> None:
-        self._notices, self._wanted = notices, captures
+        self._notices, self._captures = notices, captures
         self._waiting: dict[TableId, set[str]] = {}
         self._noticed: set[tuple[TableId, str]] = set()
 
@@ -29,7 +29,7 @@ class UnsignedColumns:
         """Add columns that are unsigned according to schema changes."""
         for table, names in columns.items():
             new = {name for name in names if (table, name) not in self._noticed}
-            if new and self._wanted(table):
+            if new and self._captures(table):
                 self._waiting.setdefault(table, set()).update(new)
 
     def warn(self, known: HistoryState) -> None:

@@ -1,6 +1,6 @@
 """Decides whether a new definition of a column leaves the values of existing rows certain: one closed list. Pure.
 
-`uncertain_fill` and `unsure_in_sinks` decide the same for a column added with a constant. The log has the statement,
+`certain_default` decides the same for a column added with a constant. The log has the statement,
 but not its effect on the rows. Everything that is not on this list is uncertain, and the table is re-snapshotted. On it
 are, besides what `cdc.types.certain` allows by types alone:
 

@@ -241,13 +241,13 @@ class _Alteration:
                     self.taken.discard(column.name.lower())
                     self._insert(column, self.origins[column.name], clause.position)
             elif isinstance(clause, AddColumnClause):
-                if clause.if_not_exists and self._is_there(clause.column.name):
+                if clause.if_not_exists and self._has_column(clause.column.name):
                     continue
                 column = self._resolved(clause.column)
                 self._insert(column, None, clause.position)
                 self._note_values(clause.column, column)
 
-    def _is_there(self, name: str) -> bool:
+    def _has_column(self, name: str) -> bool:
         """Return whether a column of the name exists before the statement, whatever happens to it, or by now."""
         return any(self._find(columns, name) is not None for columns in (self.table.columns, self.columns))
 

@@ -38,12 +38,12 @@ def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
         if marks[origin] in NO_TABLES:
             work.put_mark(target, marks[origin])
         elif target in swapped:
-            _take_over(definitions[target], copies[target], work)
+            _adopt_copy(definitions[target], copies[target], work)
         else:
             _judge(origin, target, origin in swapped, work)
     _emit_steps(pairs, finals, definitions, work)
     for origin, target in finals.items():
-        if marks[origin] not in NO_TABLES and target not in swapped and _comes_in(origin, target, work):
+        if marks[origin] not in NO_TABLES and target not in swapped and _is_renamed_in(origin, target, work):
             work.free_name(target)
             if target not in work.unknown:
                 work.emit(None, work.table(target))
@@ -59,21 +59,21 @@ def _without_temporary(pairs: Sequence[Pair], work: StatementWork) -> list[Pair]
     kept: list[Pair] = []
     moved: dict[TableId, bool] = {}
 
-    def is_there(table: TableId) -> bool:
+    def exists(table: TableId) -> bool:
         return moved.get(table, work.table(table) is not None)
 
     for number, (old, new) in enumerate(pairs):
-        is_taken = old != new and work.captures(new) and is_there(new)
-        if is_taken or (is_there(old) and _once_more(old, pairs[number + 1 :])):
+        name_in_use = old != new and work.captures(new) and exists(new)
+        if name_in_use or (exists(old) and _is_renamed_again(old, pairs[number + 1 :])):
             work.notices.append(f"RENAME TABLE {old} TO {new} is one of a temporary table, and left out")
             continue
         kept.append((old, new))
-        if is_there(old):
+        if exists(old):
             moved |= {old: False, new: True}
     return kept
 
 
-def _once_more(table: TableId, pairs: Sequence[Pair]) -> bool:
+def _is_renamed_again(table: TableId, pairs: Sequence[Pair]) -> bool:
     """Return whether the pairs rename a table before they give its name to another one."""
     return next((old == table for old, new in pairs if table in (old, new)), False)
 
@@ -106,7 +106,7 @@ def _judge(origin: TableId, target: TableId, replaced: bool, work: StatementWork
         )
 
 
-def _comes_in(origin: TableId, target: TableId, work: StatementWork) -> bool:
+def _is_renamed_in(origin: TableId, target: TableId, work: StatementWork) -> bool:
     return work.captures(target) and not work.captures(origin)
 
 
@@ -155,7 +155,7 @@ def _online_copy(
     return None
 
 
-def _take_over(old: MySqlTable | None, copy: MySqlTable | None, work: StatementWork) -> None:
+def _adopt_copy(old: MySqlTable | None, copy: MySqlTable | None, work: StatementWork) -> None:
     """Give the copy's definition to the table, and re-snapshot its rows unless they are certain.
 
     Raises UnsupportedChange if they cannot be re-snapshotted and values would be lost.

@@ -22,8 +22,8 @@ from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import Segment, gtids_after
 from connectors.mysql.log.sequences import sequence_of
-from connectors.mysql.log.sieve import begin_of
 from connectors.mysql.log.stream import OpenStream
+from connectors.mysql.log.transaction_filter import begin_of
 from connectors.mysql.server.positions import LogPosition
 
 _OLD_IMAGE = int(RowKind.UPDATE_BEFORE)

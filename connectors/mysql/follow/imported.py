@@ -13,8 +13,8 @@ from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.buffer_view import BufferView
 from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.log.stream import OpenStream
+from connectors.mysql.log.transaction_filter import begin_of, transaction_begins
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition, check_file_position, check_had
 from connectors.mysql.server.server_info import ServerInfo, server_info, where_of

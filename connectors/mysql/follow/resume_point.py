@@ -12,7 +12,7 @@ from connectors.mysql.follow.redefined import ChangedTables
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
 from connectors.mysql.log.position_search import first_after, gtids_at, whole_log
-from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
+from connectors.mysql.log.transaction_filter import TransactionFilter, begin_of, transaction_begins
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT
 from connectors.mysql.server.gtid_range import GtidRange, Gtids, lacking
 from connectors.mysql.server.positions import LogPosition, log_end
@@ -108,12 +108,12 @@ def _concerned(
 
     chosen = frozenset(mixed)
     found: set[TableId] = set()
-    sieve = Sieve(lambda gtid: gtid in chosen)
+    accepted = TransactionFilter(lambda gtid: gtid in chosen)
     changes = ChangedTables(captures, (), info)
     segmenter = Segmenter(changes, captures, file=first.file, position=first.position)
     for buffer in whole_log(open_stream(first, True)):
         last = buffer.file == end.file
-        for part in sieve.parts(buffer.until(end.position) if last else buffer):
+        for part in accepted.parts(buffer.until(end.position) if last else buffer):
             for segment in segmenter.feed(part):
                 found |= segment.tables
         if last and int(buffer.end_position[-1]) > end.position:

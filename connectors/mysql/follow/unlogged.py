@@ -88,10 +88,10 @@ class Unlogged:
         None stands for a deleted table. Now and then `others` are compared as well, to avoid separate queries for them.
         Returns None when the position is too far behind to tell, or the run is stopping. Raises SourceError.
         """
-        open_ones = {table: was for table, was in known.items() if not self._is_settled(table, was, at)}
-        if not open_ones:
+        unsettled = {table: was for table, was in known.items() if not self._is_settled(table, was, at)}
+        if not unsettled:
             return {}
-        differing = self._differing(open_ones, at, others)
+        differing = self._differing(unsettled, at, others)
         if not differing:
             return differing
         if not self._streams.retry.wait(CONFIRM_S):
@@ -118,11 +118,11 @@ class Unlogged:
             self._end = ServerLogEnd(before, files=list_logs(connection))
             if self._is_far(at):
                 return None
-            beside = self._others_when_cheap(others)
-            found = _read(connection, known, beside)
-            alike = {t: was for t, was in {**beside, **known}.items() if not difference(was, found.get(t))}
-            self._settled.update({table: (was, before) for table, was in alike.items()})
-            differing = {table: found.get(table) for table in known if table not in alike}
+            extra = self._others_when_cheap(others)
+            found = _read(connection, known, extra)
+            same = {t: was for t, was in {**extra, **known}.items() if not difference(was, found.get(t))}
+            self._settled.update({table: (was, before) for table, was in same.items()})
+            differing = {table: found.get(table) for table in known if table not in same}
             if not differing:
                 return {}
             end, info = _end_of(connection), server_info(connection)

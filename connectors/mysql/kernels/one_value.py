@@ -88,7 +88,7 @@ def invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> In
 
 
 @kernel
-def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -> Int:
+def _defer(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -> Int:
     """Add a list of changes to the slow list. document: address of the before image's (start, end)."""
     state = peek64(context + _STATE)
     source = peek64(context + _SOURCE)
@@ -130,7 +130,7 @@ def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column:
     if changes:
         if peek64(document) == 0:
             return ops.CORRUPT_JSON
-        return _put_off(at, end, row, c, document, context)
+        return _defer(at, end, row, c, document, context)
     if again and _repeated(at, end, row, column, document):
         return ops.DONE
     poke64(document, at)

@@ -16,8 +16,8 @@ from cdc.retry import Backoff, RetryPolicy
 from connectors.mysql.log.log_range import READ_S, read_range
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.segment import LogRange
-from connectors.mysql.log.sieve import Sieve
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.log.transaction_filter import TransactionFilter
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.gtid_range import GtidRange
 from connectors.mysql.server.positions import LogPosition, file_number
@@ -79,14 +79,14 @@ def _read_moved(wanted: LogRange, open_range: OpenRange, retry: RetryPolicy) -> 
 def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[ReceiveBuffer]:
     stream, mariadb = open_range(wanted)
     left = GtidRange(wanted.after or "", wanted.upto or "", mariadb=mariadb)
-    sieve = Sieve(lambda gtid: left.tick_off(gtid.source, gtid.number))
+    accepted = TransactionFilter(lambda gtid: left.tick_off(gtid.source, gtid.number))
     try:
         while True:
             buffer = stream.read(READ_S)
             if buffer is None:
                 raise SourceUnavailable("the server stopped sending its log", where=f"{stream.file}:{stream.position}")
-            yield from sieve.parts(buffer)
-            if left.complete and not sieve.inside:
+            yield from accepted.parts(buffer)
+            if left.complete and not accepted.inside:
                 return
     except EndOfLog:
         if not left.complete:

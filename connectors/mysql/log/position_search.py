@@ -16,8 +16,8 @@ from connectors.mysql.log.event_bodies import (
     parse_previous_gtids,
 )
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.log.sieve import begin_of
 from connectors.mysql.log.stream import BinlogStream, EndOfLog, OpenStream
+from connectors.mysql.log.transaction_filter import begin_of
 from connectors.mysql.server.positions import LogPosition
 
 READ_S = 30.0

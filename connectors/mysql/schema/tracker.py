@@ -16,7 +16,7 @@ from connectors.mysql.ddl.names import names_in
 from connectors.mysql.ddl.work import COPY_IT
 from connectors.mysql.log.query_event import QueryEvent, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.log.sieve import begin_of, transaction_begins
+from connectors.mysql.log.transaction_filter import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.server.positions import LogPosition

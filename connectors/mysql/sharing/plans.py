@@ -26,7 +26,7 @@ class SharedPlan:
     Attributes:
         start, end: the offsets of the run that planned it.
         cuts: ends of its parts; none when nothing in it concerns captured tables.
-        tables: digest of the definitions valid in it (`definitions_digest`).
+        tables: digest of the definitions valid in it (`Schemas.digest`).
         opened_s: when the server opened the file that the batch ends in, if the batch has reached it first.
     """
 

@@ -34,7 +34,7 @@ class Kernels:
     Args:
         folder: holds the package's source files.
         name: the beginning of the name of its cache folder.
-        called: folders of other packages whose kernels these call, and files whose constants they are compiled with;
+        *called: folders of other packages whose kernels these call, and files whose constants they are compiled with;
             the package of this class is always included.
     """
 

@@ -57,7 +57,7 @@ def _compiled(dispatcher: Any, compile_now: Callable[[Any], Any], signature: Any
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
     """Hold a lock file on this machine. Does without where the folder is read-only or the file system has no locks."""
-    file = None if place in _held else _taken(place)
+    file = None if place in _held else _lock_file(place)
     if file is None:
         yield
         return
@@ -70,7 +70,8 @@ def _locked(place: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _taken(place: Path) -> int | None:
+def _lock_file(place: Path) -> int | None:
+    """Wait for the lock and return its file; None where there can be none."""
     try:
         file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError:

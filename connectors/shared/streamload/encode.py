@@ -185,7 +185,7 @@ def _describe(field: _Field, array: pa.Array, place: Buffers) -> tuple[tuple[int
 
 
 def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: StreamLoadDialect) -> str:
-    """Return `sign`, columns in the order of the text, then expressions for those sent as hex digits."""
+    """Return the list of columns: the delete sign, the columns of the text, expressions for those in hex digits."""
     taken = {column.name.casefold() for column in target.columns}
     names = [quoted(dialect.delete_sign if target.upserts else _free("cdc_row", taken))]
     expressions = []

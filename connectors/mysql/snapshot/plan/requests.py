@@ -30,7 +30,6 @@ _REMOVE = "remove the file, and ask for the table with cdc resync"
 class SnapshotRequest:
     """A request to re-snapshot a table.
 
-
     Attributes:
         reason: for people.
         limited: applies `schema-change.copy-max-rows` to the table.

@@ -10,7 +10,7 @@ import pytest
 from cdc.cli.output import complain
 from cdc.errors import Problem, SourceError, SpecError
 from cdc.job.report import Reporter
-from cdc.printed import LONGEST, printed
+from cdc.printable import LONGEST, printable
 from cdc.progress import ProgressTotals, TableTotals
 from cdc.schema import TableId
 
@@ -23,13 +23,13 @@ def harmless(text: str) -> bool:
 
 
 def test_control_and_direction_characters_are_escaped_and_what_people_write_is_not() -> None:
-    assert printed(EVIL) == r"or\x1b[2Jders\u202e\x00\x9b31m\u2066\x0d\x07"
-    assert printed("häuser 日本 \U0001f600 שלום\ttab") == "häuser 日本 \U0001f600 שלום\ttab"
-    assert printed("\ud800") == r"\ud800"
+    assert printable(EVIL) == r"or\x1b[2Jders\u202e\x00\x9b31m\u2066\x0d\x07"
+    assert printable("häuser 日本 \U0001f600 שלום\ttab") == "häuser 日本 \U0001f600 שלום\ttab"
+    assert printable("\ud800") == r"\ud800"
 
 
 def test_a_long_text_loses_its_middle() -> None:
-    text = printed("begin " + "x" * 5000 + " end")
+    text = printable("begin " + "x" * 5000 + " end")
     assert len(text) < LONGEST + 50
     assert text.startswith("begin xxx")
     assert text.endswith("xxx end")

@@ -14,7 +14,7 @@ from connectors.mysql.server.positions import LogPosition
 _GTIDS = np.array(sorted(events.GTID_TYPES), np.uint8)
 
 
-class Sieve:
+class TransactionFilter:
     """Passes on the transactions for which `accept` returns True; it is called once for each, in log order.
 
     A transaction ends where the next one begins, so events between two (ROTATE and the like) belong to the first.

@@ -1,6 +1,6 @@
 """Escaping of printed text, so that it cannot move the cursor, reverse the text direction or fake a log line.
 
-Names of tables and columns and server messages are untrusted. All output passes through `printed` where it leaves the
+Names of tables and columns and server messages are untrusted. All output passes through `printable` where it leaves the
 process: the command line, the log, the status line, the summary.
 """
 
@@ -18,21 +18,21 @@ _NOT_SHOWN = re.compile(
 """Control characters except tab and line feed, zero-width and direction-changing characters, lone surrogates."""
 
 
-def printed(text: object, *, longest: int = LONGEST) -> str:
+def printable(text: object, *, longest: int = LONGEST) -> str:
     """Escape such characters (`\\x1b`), cut the middle of long lines and indent all lines after the first."""
     if isinstance(text, str) and len(text) <= longest and text.isascii() and text.isprintable():
         return text
     return "\n  ".join(_line(part, longest) for part in str(text).split("\n"))
 
 
-def printed_field(value: Any) -> Any:
-    """Escape the strings in a JSON value as `printed` does, including those in lists and mappings."""
+def printable_json(value: Any) -> Any:
+    """Escape the strings in a JSON value as `printable` does, including those in lists and mappings."""
     if isinstance(value, str):
         return "\n".join(_line(part, LONGEST) for part in value.split("\n"))
     if isinstance(value, dict):
-        return {printed_field(key): printed_field(item) for key, item in value.items()}
+        return {printable_json(key): printable_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [printed_field(item) for item in value]
+        return [printable_json(item) for item in value]
     return value
 
 
