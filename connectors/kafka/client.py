@@ -160,6 +160,7 @@ class KafkaCluster:
                 id_ = answer.result().topic_id
             except KafkaException as error:
                 if error.args[0].code() not in UNKNOWN_TOPIC:
+                    admin.poll(0)
                     raise self.error(error, "asking for its id", where=f"topic {topic}") from error
             else:
                 bits = (id_.get_most_significant_bits(), id_.get_least_significant_bits())

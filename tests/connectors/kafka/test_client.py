@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from certificates import certificates
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource
 from kafka_servers import KafkaServer
@@ -15,12 +17,28 @@ from together import together
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
+from connectors.kafka import client
 from connectors.kafka.client import SINK, SOURCE, KafkaCluster
 from connectors.kafka.delivery.transaction import Producing, TransactionWriter
 from connectors.kafka.encoding.encoder import EncodedMessages
+from connectors.kafka.read.topic_ids import TopicIds
 from connectors.kafka.settings import KafkaSettings
 
 ONCE = RetryPolicy(timeout_s=0)
+
+
+@pytest.mark.kafka
+def test_tls_is_named_where_the_ids_of_topics_get_no_answer(
+    kafka_broker: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a broker whose certificate is replaced during a run, which went on to wait for an answer."""
+    if not kafka_broker.tls:
+        pytest.skip("the broker at CDC_TEST_KAFKA has no TLS that is known")
+    monkeypatch.setattr(client, "ANSWER_S", 1.0)
+    tls = {"security.protocol": "ssl", "ssl.ca.location": str(certificates(tmp_path)[0])}
+    ids = TopicIds(KafkaCluster(KafkaSettings(kafka_broker.tls, tls), SOURCE), RetryPolicy(timeout_s=3.0))
+    with pytest.raises(SourceError, match=r"asking for its id: TLS fails: .*certificate verify failed"):
+        ids.fetch(["t"])
 
 
 @pytest.mark.kafka
