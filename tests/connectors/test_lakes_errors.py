@@ -57,7 +57,7 @@ class OperationalError(Exception):
     [
         OperationalError("(sqlite3.OperationalError) database or disk is full"),
         OSError("[Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device"),
-        RuntimeError("Unexpected error: No space left on device (os error 28)"),
+        RuntimeError("Paimon hitting unexpected error IO operation failed: Unexpected (temporary) => no storage space"),
     ],
 )
 def test_a_full_disk_stops_the_run_and_the_message_says_what_to_do(

@@ -19,11 +19,11 @@ _STORE_IS_AWAY = (
 _STORE_REFUSES = (
     "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
     "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized",
-    "[errno ", "os error ", "disk is full", "readonly database", "disk i/o error",
+    "[errno ", "os error ", "readonly database", "disk i/o error",
 )  # fmt: skip
 """Parts of messages about access or disks, also of the SQLite file of a catalog, in lower case."""
-_DISK_IS_FULL = ("no space left on device", "disk quota exceeded", "disk is full")
-_SPACE_HINT = "free some space where the warehouse and its catalog are, and start again; nothing was lost"
+_DISK_IS_FULL = ("no space left on device", "disk quota exceeded", "disk is full", "no storage space")
+_SPACE_HINT = "free some space where the warehouse and its catalog are: this run or the next one continues"
 
 
 @contextmanager
@@ -68,7 +68,8 @@ def is_refusal(error: SinkError) -> bool:
     Some behaviors skip a refused change.
     """
     text = str(error).lower()
-    return not (error.retryable or isinstance(error.__cause__, OSError) or any(word in text for word in _STORE_REFUSES))
+    told = any(word in text for word in (*_STORE_REFUSES, *_DISK_IS_FULL))
+    return not (told or error.retryable or isinstance(error.__cause__, OSError))
 
 
 @contextmanager
