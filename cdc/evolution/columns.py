@@ -66,12 +66,12 @@ class ColumnPlanner(Generic[T]):
         text = rules.is_text(rules.column_type(old.type, key=key))
         spelled = column.type.kind not in TEXTS or rules.spells(old.type)
         spelled = spelled and not (text and uncertain_text_key(column.type, old.type))
-        stays = rules.stays(existing.type, column.type, old.type, key=key)
+        new = replace(existing, type=rules.altered_type(existing.type, column, key=key))
+        stays = new == existing or rules.stays(existing.type, column.type, old.type, key=key)
         if stays and (spelled or not text):
             yield from self.drop_stale_copy(table.id)
             yield from self._comment(table.id, column)
             return
-        new = replace(existing, type=rules.altered_type(existing.type, rules.column_type(column.type, key=key)))
         against = certain.lossy_rows(column.type, old.type) if spelled else AnyValue()
         if against is not None:
             reason = (
@@ -94,8 +94,8 @@ class ColumnPlanner(Generic[T]):
             yield from self._change_to(table, op.Conversion(existing, replace(existing, type=other), before))
             yield from self._comment(table.id, column)
             return
-        new_type = rules.altered_type(existing.type, rules.column_type(column.type, key=key))
-        stays = rules.stays(existing.type, column.type, None if old is None else before, key=key)
+        new_type = rules.altered_type(existing.type, column, key=key)
+        stays = new_type == existing.type or rules.stays(existing.type, column.type, before if old else None, key=key)
         against = self._uncertain(table, existing, column.type, before)
         empty = against is not None and against.rows == AnyValue()
         if not stays and not empty and not rules.casts_exactly(existing.type, new_type):

@@ -124,9 +124,9 @@ class TableRules(ABC, Generic[T]):
         """Whether `modify_column` can make the change without changing values; otherwise the table is copied."""
         return True
 
-    def altered_type(self, old: T, new: T) -> T:
-        """Return a column's type after a change to `new`: that, or a wider one."""
-        return new
+    def altered_type(self, old: T, column: Column, *, key: bool) -> T:
+        """Return an existing column's type after a change to `column`: that of a new column, or a wider one."""
+        return self.column_type(column.type, key=key)
 
     def casts_exactly(self, old: T, new: T) -> bool:
         """Whether a cast in a copy of the table keeps every value; otherwise the column must be empty."""

@@ -71,9 +71,9 @@ class DorisDialect(TableDialect):
         """Whether MODIFY COLUMN makes the change; it never does for columns that rows are distributed by."""
         return _modifies(column.type, new) and not self.is_fixed(table, column.name)
 
-    def altered_type(self, old: SqlType, new: SqlType) -> SqlType:
+    def altered_type(self, old: SqlType, column: Column, *, key: bool) -> SqlType:
         """The new type: MODIFY COLUMN from a number to text needs room for the longest number of the old type."""
-        number = old.name in (*WHOLE, "DECIMAL")
+        new, number = self.column_type(column.type, key=key), old.name in (*WHOLE, "DECIMAL")
         return (
             SqlType("VARCHAR", text_width(old)) if number and new.is_text and new.max_bytes < text_width(old) else new
         )

@@ -150,9 +150,14 @@ class ServerDialect(Dialect[ServerType]):
     def respelled(self, actual: ServerType, column: Column, *, key: bool) -> ServerType | None:
         """Return a wider type for more values of the source's type: ENUM labels, longer texts, larger numbers."""
         found = respelled(actual, column_type(column, key_parts=int(key), flavor=self.flavor))
-        return None if found is None else self.altered_type(actual, found)
+        return None if found is None else self._collated(found, actual)
 
-    def altered_type(self, old: ServerType, new: ServerType) -> ServerType:
+    def altered_type(self, old: ServerType, column: Column, *, key: bool) -> ServerType:
+        """Return the source's own type if it is of the same name, such as a longer BIT, which is no BINARY."""
+        own = column_type(column, key_parts=int(key), flavor=self.flavor)
+        return self._collated(own if own.name == old.name else self.column_type(column.type, key=key), old)
+
+    def _collated(self, new: ServerType, old: ServerType) -> ServerType:
         """Keep the column's collation, unless it treats two labels as equal."""
         return self._labelled(replace(new, collation=old.collation)) if new.is_characters else new
 

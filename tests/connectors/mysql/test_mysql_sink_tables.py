@@ -414,6 +414,19 @@ def test_another_type_of_the_source_that_is_the_same_here(harness: Harness) -> N
     assert list(harness.sink().plan_text(changes)) == []
 
 
+def test_a_longer_bit_is_no_bytes(harness: Harness) -> None:
+    """`WHERE flags & 1` found nothing in a BINARY column."""
+    short = Column("flags", DataType.parse("BINARY(1)"), source_type="bit(5)")
+    long = Column("flags", DataType.parse("BINARY(2)"), source_type="bit(12)")
+    sink = created(harness.sink(), USERS, TableSchema((ID, short), ("id",)))
+    commit(sink, 0, block(USERS, TableSchema((ID, short), ("id",)), [("+I", {"id": 1, "flags": b"\x15"})]))
+    changes = [AlterColumnType(USERS, long, short, keeps=True)]
+    sink.apply(1, changes)
+    commit(sink, 1, block(USERS, TableSchema((ID, long), ("id",)), [("+I", {"id": 2, "flags": b"\x0f\xfe"})]))
+    assert harness.server.execute("SELECT flags + 0 FROM shop.users ORDER BY id") == ((0x15,), (0xFFE,))
+    assert list(harness.sink().plan_text(changes)) == []
+
+
 SHARDS = (  # types of one table and of the other, the first one's value and as it is read later, another value, type
     ("INT", "year", "SMALLINT", "smallint", 0, 0, 70, "int"),
     ("INT", "year", "STRING", "text", 0, "0", "x", "longtext"),
