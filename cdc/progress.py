@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -93,6 +93,40 @@ class ProgressTotals:
         return sum(totals.rows for totals in self.tables.values())
 
 
+class Rates:
+    """Computes rates over a time window; the cost is one step per batch and table.
+
+    Args:
+        window_s: length of the window.
+    """
+
+    def __init__(self, window_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window_s, self._clock = window_s, clock
+        self._recent: deque[tuple[float, Mapping[str, int]]] = deque()
+        self._sums: Counter[str] = Counter()
+
+    def add(self, rows: Mapping[str, int]) -> None:
+        """Add rows that arrive now, by table."""
+        if rows:
+            self._recent.append((self._clock(), rows))
+            self._sums.update(rows)
+
+    def clear(self) -> None:
+        """Set all rates to 0."""
+        self._recent.clear()
+        self._sums.clear()
+
+    def now(self) -> dict[str, float]:
+        """Return the rows per second of tables with rows in the window."""
+        cutoff = self._clock() - self._window_s
+        while self._recent and self._recent[0][0] < cutoff:
+            for table, number in self._recent.popleft()[1].items():
+                self._sums[table] -= number
+                if not self._sums[table]:
+                    del self._sums[table]
+        return {table: round(number / self._window_s, 1) for table, number in self._sums.items()}
+
+
 class Progress:
     """Collects batch reports; `totals()` returns a consistent copy. Thread-safe.
 
@@ -104,7 +138,7 @@ class Progress:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._now = ProgressTotals()
-        self._recent: list[tuple[float, int]] = []
+        self._rates = Rates(self.WINDOW_S)
         self._reports: deque[BatchReport] = deque()
         self.running: int | None = None
         self.step = ""
@@ -121,7 +155,7 @@ class Progress:
             for table, delta in report.tables.items():
                 tables[table] = tables.get(table, TableTotals()) + delta
             counts.update(report.counts)
-            self._recent.append((time.monotonic(), report.rows))
+            self._rates.add({str(table): delta.rows for table, delta in report.tables.items() if delta.rows})
             self._now = replace(
                 self._now,
                 tables=tables,
@@ -154,7 +188,5 @@ class Progress:
     def totals(self) -> ProgressTotals:
         """Return the current totals."""
         with self._lock:
-            cutoff = time.monotonic() - self.WINDOW_S
-            self._recent = [item for item in self._recent if item[0] >= cutoff]
             note = self._waiting or self._now.note
-            return replace(self._now, note=note, rate=sum(rows for _, rows in self._recent) / self.WINDOW_S)
+            return replace(self._now, note=note, rate=sum(self._rates.now().values()))

@@ -8,7 +8,7 @@ from types import TracebackType
 from cdc.job.report import Reporter
 from cdc.spec.model import PipelineSpec
 from cdc.status.model import StatusDocument
-from cdc.status.notifications import Look
+from cdc.status.notifications import Observation
 from cdc.status.notify import NotificationTarget, Notifier
 from cdc.status.recorder import shown_error
 
@@ -37,16 +37,16 @@ class RunNotifying:
             return
         if isinstance(error, Exception):
             now_s = time.time()
-            failed = Look(self._name, "failed", error=shown_error(error, now_s))
-            self._notifier.look(failed, self._target, now_s)
+            failed = Observation(self._name, "failed", error=shown_error(error, now_s))
+            self._notifier.observe(failed, self._target, now_s)
         self._notifier.close()
 
     def __call__(self, status: StatusDocument) -> None:
         """Notify of what is new in a status document."""
         if self._notifier is None or self._target is None:
             return
-        look = Look(
+        look = Observation(
             self._name, lag_s=status.lag.seconds, run_s=status.started_s, dead_letters=status.dead_letters,
             changes=status.schema_changes,
         )  # fmt: skip
-        self._notifier.look(look, self._target, status.updated_s)
+        self._notifier.observe(look, self._target, status.updated_s)

@@ -74,7 +74,7 @@ class RunHistory:
         self._running = run
         self._write()
 
-    def lose(self) -> bool:
+    def note_lost_run(self) -> bool:
         """Store the lost run, if any, when nothing runs, as of its last status; return whether there was one.
 
         Raises StateError.

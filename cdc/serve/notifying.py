@@ -11,7 +11,7 @@ from dataclasses import replace
 from cdc.errors import CdcError
 from cdc.serve.control import Control
 from cdc.status.model import Error
-from cdc.status.notifications import Look
+from cdc.status.notifications import Observation
 from cdc.status.notify import NotificationTarget, Notifier
 from cdc.web.views import Shown, Views
 
@@ -44,12 +44,12 @@ class Notifying:
         self._thread.join()
         self._notifier.close(_CLOSE_S)
 
-    def look(self, now_s: float) -> None:
+    def observe(self, now_s: float) -> None:
         """Check each pipeline once."""
         shown = self._views.all()
         for each in shown:
             for target in self._targets(each.view.name):
-                self._notifier.look(look_at(each), target, now_s)
+                self._notifier.observe(observation_of(each), target, now_s)
         self._notifier.forget({each.view.name for each in shown})
 
     def _targets(self, name: str) -> Sequence[NotificationTarget]:
@@ -60,10 +60,10 @@ class Notifying:
 
     def _work(self) -> None:
         while not self._ending.wait(LOOK_S):
-            self.look(time.time())
+            self.observe(time.time())
 
 
-def look_at(shown: Shown) -> Look:
+def observation_of(shown: Shown) -> Observation:
     """Return the values that notifications depend on."""
     view, status = shown.view, shown.status
     error = shown.errors[0] if view.attention and shown.errors else None
@@ -71,7 +71,7 @@ def look_at(shown: Shown) -> Look:
         first, *more = view.file_errors
         message = f"{first} (and {len(more)} more)" if more else first
         error = Error(time.time(), "SpecError", message, hint="correct the file; it is read again at once")
-    look = Look(view.name, view.attention, view.state == "stopped", error, shown.lag_s)
+    look = Observation(view.name, view.attention, view.state == "stopped", error, shown.lag_s)
     if status is None:
         return look
     dead_letters, changes = status.dead_letters, status.schema_changes

@@ -79,7 +79,7 @@ class Supervisor:
         """Start its thread. The first run begins at once, or at the first scheduled time, but not before `after`, a
         stopping supervisor with the same state directory, has ended. A source read to its end is not read again."""
         self._after = after
-        self._lose()
+        self._note_lost_run()
         with self._changed:
             if self._history.stopped:
                 self._state = "stopped"
@@ -91,9 +91,9 @@ class Supervisor:
                     self._arrived = self._host.expect()
         self._thread.start()
 
-    def _lose(self) -> None:
+    def _note_lost_run(self) -> None:
         """Add the lost run of a killed server to the history."""
-        if self._after is None and self._history.lose():
+        if self._after is None and self._history.note_lost_run():
             self._log("the last run was lost: the server was killed, or its machine failed", "warning")
 
     def _plan_first(self) -> None:

@@ -28,7 +28,7 @@ _SUMMED_UP_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """An observation of a pipeline.
 
     Attributes:
@@ -65,7 +65,7 @@ class Notification:
         return {"event": self.event, "pipeline": self.pipeline, "text": self.text, "time": time, "error": error}
 
 
-class Watched:
+class PipelineNotifications:
     """The state of notifications for one pipeline. One thread.
 
     Args:
@@ -75,12 +75,12 @@ class Watched:
 
     def __init__(self, events: frozenset[str], lag_s: float, repeat_s: float) -> None:
         self._events, self._limit_s, self._repeat_s = events, lag_s, repeat_s
-        self._before: Look | None = None
+        self._before: Observation | None = None
         self._sent_s: dict[str, float] = {}
         self._late = False
         self._dead = 0
 
-    def look(self, now: Look, at_s: float) -> list[Notification]:
+    def observe(self, now: Observation, at_s: float) -> list[Notification]:
         """Return the notifications due after this observation."""
         found = [*self._failing(now, at_s), *self._changes(now), *self._dead_letters(now, at_s), *self._lag(now, at_s)]
         self._before = now
@@ -97,14 +97,14 @@ class Watched:
         self._sent_s[event] = at_s
         return True
 
-    def _failing(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
+    def _failing(self, now: Observation, at_s: float) -> Iterator[tuple[str, str]]:
         if now.attention:
             if self._claim_send("failing", at_s, self._repeat_s):
                 yield "failing", f"needs attention: {now.attention}{_described(now.error)}"
         elif self._sent_s.pop("failing", None) is not None and not now.stopped:
             yield "recovered", "runs normally again"
 
-    def _changes(self, now: Look) -> Iterator[tuple[str, str]]:
+    def _changes(self, now: Observation) -> Iterator[tuple[str, str]]:
         before = self._before
         if before is None:
             return
@@ -117,7 +117,7 @@ class Watched:
             changes = [f"{each.table}: {each.change} ({each.outcome})" for each in new]
             yield "schema-change", f"a schema change was not applied: {first_of(changes, between='; ')}"
 
-    def _dead_letters(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
+    def _dead_letters(self, now: Observation, at_s: float) -> Iterator[tuple[str, str]]:
         before = self._before
         if before is None:
             return
@@ -126,7 +126,7 @@ class Watched:
             yield "dead-letters", f"{self._dead:,} row{'' if self._dead == 1 else 's'} written to dead letters"
             self._dead = 0
 
-    def _lag(self, now: Look, at_s: float) -> Iterator[tuple[str, str]]:
+    def _lag(self, now: Observation, at_s: float) -> Iterator[tuple[str, str]]:
         lagging = now.lag_s is not None and now.lag_s > self._limit_s
         if lagging and self._late and self._claim_send("lag", at_s, self._repeat_s):
             yield "lag", f"is {now.lag_s:,.0f} s behind, more than {self._limit_s:,.0f} s"

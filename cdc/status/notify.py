@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from cdc.printable import printable
 from cdc.spec.notify import NotifyOptions, events_of
-from cdc.status.notifications import Look, Notification, Watched
+from cdc.status.notifications import Notification, Observation, PipelineNotifications
 
 LONGEST = 3_000
 """Maximum characters of a text: Slack and Teams cut or refuse longer ones."""
@@ -71,16 +71,16 @@ class Notifier:
 
     def __init__(self, warn: Callable[[str], None], pauses_s: tuple[float, ...] = PAUSES_S) -> None:
         self._warn, self._pauses_s = warn, pauses_s
-        self._watched: dict[tuple[str, NotificationTarget], Watched] = {}
+        self._watched: dict[tuple[str, NotificationTarget], PipelineNotifications] = {}
         self._ending = threading.Event()
         self._senders: dict[tuple[str, str], _ReceiverThread] = {}
 
-    def look(self, now: Look, target: NotificationTarget, at_s: float) -> None:
+    def observe(self, now: Observation, target: NotificationTarget, at_s: float) -> None:
         """Process an observation of a pipeline for one target. Never blocks."""
         key = (now.name, target)
         if key not in self._watched:
-            self._watched[key] = Watched(target.events, target.lag_s, target.repeat_s)
-        for each in self._watched[key].look(now, at_s):
+            self._watched[key] = PipelineNotifications(target.events, target.lag_s, target.repeat_s)
+        for each in self._watched[key].observe(now, at_s):
             for sender in self._senders_of(target):
                 sender.put(each)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cdc.errors import CdcError, ChangeRefused
-from cdc.progress import BatchReport, ProgressTotals
+from cdc.progress import BatchReport, ProgressTotals, Rates
 from cdc.source import TableProgress
 from cdc.status.model import (
     Batch,
@@ -29,6 +29,8 @@ from cdc.tables.pauses import PausedTables
 BATCHES, POINTS, SCHEMA_EVENTS, ERRORS, NOTICES = 50, 240, 200, 20, 100
 POINT_S = 5.0
 """Seconds between two points of the plots."""
+_RATE_S = 10.0
+"""The time that rates are means of."""
 
 _HELD, _REFUSED = "held-back ", "refused-by-sink "
 
@@ -48,7 +50,7 @@ class Recorder:
         self._events = deque(first.schema_changes, SCHEMA_EVENTS)
         self._errors, self._notices = deque(first.errors, ERRORS), deque(first.notices, NOTICES)
         self._tables: dict[str, TableStatus] = {}
-        self._written, self._read = Rates(), Rates()
+        self._written, self._read = Rates(_RATE_S), Rates(_RATE_S)
         self._moving: set[str] = set()
         self._newest_s: float | None = None
         self._caught_up_s = 0.0
@@ -247,36 +249,3 @@ def _copy(each: TableProgress) -> Copy:
         each.state, each.rows, each.estimated_rows, each.chunks, each.planned_chunks, round(each.rows_per_s),
         None if eta_s is None else round(eta_s), each.why, round(each.started_s, 3), round(each.updated_s, 3),
     )  # fmt: skip
-
-
-WINDOW_S = 10.0
-
-
-class Rates:
-    """Computes rates over a time window; the cost is one step per batch and table."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._recent: deque[tuple[float, Mapping[str, int]]] = deque()
-        self._sums: Counter[str] = Counter()
-
-    def add(self, rows: Mapping[str, int]) -> None:
-        """Add rows that arrive now, by table."""
-        if rows:
-            self._recent.append((self._clock(), rows))
-            self._sums.update(rows)
-
-    def clear(self) -> None:
-        """Set all rates to 0."""
-        self._recent.clear()
-        self._sums.clear()
-
-    def now(self) -> dict[str, float]:
-        """Return the rows per second of tables with rows in the window."""
-        cutoff = self._clock() - WINDOW_S
-        while self._recent and self._recent[0][0] < cutoff:
-            for table, number in self._recent.popleft()[1].items():
-                self._sums[table] -= number
-                if not self._sums[table]:
-                    del self._sums[table]
-        return {table: round(number / WINDOW_S, 1) for table, number in self._sums.items()}

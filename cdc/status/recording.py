@@ -178,7 +178,7 @@ class Recording:
         if now < self._next_s and not at_once:
             return
         seen, running = self._progress.totals(), self._progress.running
-        self._try(self._look_at_pauses)
+        self._try(self._update_pauses)
         seen_lag = (seen.lag_bytes, seen.lag_transactions, seen.note, running)
         if self._dirty or self._recorder.busy or seen_lag != self._last_recorded() or at_once:
             self._write(self._recorder.status(seen, running))
@@ -193,7 +193,7 @@ class Recording:
         """Call `tick` in a thread while the block runs, as the run's thread waits for a server or for kernels there."""
         return repeatedly(lambda _: self.tick(), every_s, "status")
 
-    def _look_at_pauses(self) -> None:
+    def _update_pauses(self) -> None:
         pauses = self._pauses()
         if pauses != self._pauses_now:
             self._pauses_now, self._dirty = pauses, True
@@ -211,12 +211,12 @@ class Recording:
             return
         self._written = True
         self._try(lambda: write_status(self._root, status))
-        self._tell_schema_changes(status)
+        self._record_schema_events(status)
         self.status = status
         if self._outlets.seen is not None:
             self._outlets.seen(status)
 
-    def _tell_schema_changes(self, status: StatusDocument) -> None:
+    def _record_schema_events(self, status: StatusDocument) -> None:
         known = {id(change) for change in self.status.schema_changes}
         for change in status.schema_changes if self._outlets.events is not None else ():
             if id(change) not in known:

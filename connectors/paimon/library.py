@@ -29,8 +29,8 @@ _UNREACHABLE = (
     "service unavailable", "500 internal", "502 bad", "503", "504 gateway", "server error: ", "unable to process: ",
     "expecting value: line 1 column 1",
 )  # fmt: skip
-"""Parts of messages about what may pass, in lower case. The REST client has no number of a status in its errors:
-`unable to process` are 429, 502, 504 and others that it knows nothing of."""
+"""Parts of messages, in lower case, of errors that may pass. The REST client's errors have no status number: `unable to
+process` stands for 429, 502, 504 and others."""
 
 
 def check_versions() -> None:

@@ -25,7 +25,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
-from pipeline import CDC, checked  # noqa: E402
+from pipeline import CDC, checked, parsed  # noqa: E402
 from spend import Contained, Spent  # noqa: E402
 
 _PARTITIONS = 2
@@ -188,7 +188,7 @@ def cdc_run(folder: Path, bootstrap: str, topic: str, *, sample: bool = False) -
     )
     command = [CDC, "run", str(file), "--state-dir", str(folder / "state"), "--log-format", "json"]
     spent = checked_run(Contained([*command, "--until-caught-up"], folder / "out", sample=sample))
-    lines = [_parsed(line) for line in (folder / "out" / "stderr").read_text().splitlines()]
+    lines = [parsed(line) for line in (folder / "out" / "stderr").read_text().splitlines()]
     batches = [line for line in lines if line.get("message") == "batch committed"]
     rows = [batch["rows"] for batch in batches]
     first, last = batches[0]["committed_s"], batches[-1]["committed_s"]
@@ -197,14 +197,6 @@ def cdc_run(folder: Path, bootstrap: str, topic: str, *, sample: bool = False) -
         "rows_per_s_after_first_batch": round(sum(rows[1:]) / (last - first)) if rows[1:] else None,
         "batch_rows": rows, "batch_s": [round(batch["duration_s"], 2) for batch in batches],
     }  # fmt: skip
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(line)
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class Pipeline:
         """The batches of the last run that had rows or schema changes, oldest first."""
         found = []
         for line in (self._run_folder / "stderr").read_text().splitlines():
-            fields = _parsed(line)
+            fields = parsed(line)
             if fields.get("message") == "batch committed":
                 number = fields["batch"]
                 planned, done = self._planned(number), fields["committed_s"]
@@ -123,7 +123,7 @@ class Pipeline:
         return int(row[0]) if row else 0
 
     def _lines(self) -> list[Batch]:
-        fields = [_parsed(line) for line in (self._run_folder / "stderr").read_text().splitlines()]
+        fields = [parsed(line) for line in (self._run_folder / "stderr").read_text().splitlines()]
         return [
             Batch(line["batch"], line["rows"], 0, 0, line["duration_s"])
             for line in fields
@@ -154,7 +154,8 @@ def checked(running: Contained, spent: Spent) -> Spent:
     return spent
 
 
-def _parsed(line: str) -> dict[str, Any]:
+def parsed(line: str) -> dict[str, Any]:
+    """The fields of a line of JSON; none for other lines."""
     try:
         fields = json.loads(line)
     except ValueError:

@@ -70,7 +70,7 @@ def test_files_and_the_server_have_targets_of_their_own_and_an_invalid_file_is_t
         control.put("a", state, attention)
         control.put("b", state, attention)
         control.put("wrong", "invalid", "invalid file")
-        notifying.look(10.0)
+        notifying.observe(10.0)
     notifying._notifier.close(60)
     assert warned == []
     assert (

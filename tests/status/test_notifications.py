@@ -20,21 +20,21 @@ from http_server import QuietHandler
 from cdc.process.pids import start_time
 from cdc.spec.notify import EVENTS, NotifyOptions
 from cdc.status.model import Error, SchemaEvent
-from cdc.status.notifications import Look, Notification, Watched
+from cdc.status.notifications import Notification, Observation, PipelineNotifications
 from cdc.status.notify import NotificationTarget, Notifier, body_for, run_command
 
 ERROR = Error(90.0, "SinkUnavailable", "no connection", "fe:9030", "start it, or wait", True)
-GOOD = Look("shop", lag_s=1.0, run_s=50.0)
+GOOD = Observation("shop", lag_s=1.0, run_s=50.0)
 BAD = replace(GOOD, attention="failed 3 times in a row", error=ERROR)
 NOTE = Notification("failing", "shop", "shop: needs attention: failed", 1_000.0, ERROR)
 
 
-def watched(*events: str, lag_s: float = 60.0, repeat_s: float = 600.0) -> Watched:
-    return Watched(frozenset(events or EVENTS), lag_s, repeat_s)
+def watched(*events: str, lag_s: float = 60.0, repeat_s: float = 600.0) -> PipelineNotifications:
+    return PipelineNotifications(frozenset(events or EVENTS), lag_s, repeat_s)
 
 
-def told(watched: Watched, *looks: tuple[float, Look]) -> list[tuple[float, str]]:
-    return [(at_s, each.event) for at_s, look in looks for each in watched.look(look, at_s)]
+def told(watched: PipelineNotifications, *looks: tuple[float, Observation]) -> list[tuple[float, str]]:
+    return [(at_s, each.event) for at_s, look in looks for each in watched.observe(look, at_s)]
 
 
 def test_a_failure_is_told_once_again_after_the_interval_and_its_end_once() -> None:
@@ -46,7 +46,7 @@ def test_a_failure_is_told_once_again_after_the_interval_and_its_end_once() -> N
 
 
 def test_a_failure_says_what_where_and_the_next_step() -> None:
-    (found,) = watched().look(BAD, 5.0)
+    (found,) = watched().observe(BAD, 5.0)
     assert found.text == (
         "shop: needs attention: failed 3 times in a row. SinkUnavailable: fe:9030: no connection "
         "(next step: start it, or wait)"
@@ -70,12 +70,12 @@ def test_a_lag_is_told_when_two_looks_see_it_and_its_end() -> None:
 def test_dead_letters_are_told_at_once_then_summed_up_over_restarts() -> None:
     watch = watched()
     looks = [(0.0, replace(GOOD, dead_letters=7)), (5.0, replace(GOOD, dead_letters=9))]
-    assert [each.text for at_s, look in looks for each in watch.look(look, at_s)] == [
+    assert [each.text for at_s, look in looks for each in watch.observe(look, at_s)] == [
         "shop: 2 rows written to dead letters"
     ]
-    assert watch.look(replace(GOOD, dead_letters=10), 10.0) == []
-    assert watch.look(replace(GOOD, dead_letters=3, run_s=70.0), 15.0) == []
-    (found,) = watch.look(replace(GOOD, dead_letters=3, run_s=70.0), 606.0)
+    assert watch.observe(replace(GOOD, dead_letters=10), 10.0) == []
+    assert watch.observe(replace(GOOD, dead_letters=3, run_s=70.0), 15.0) == []
+    (found,) = watch.observe(replace(GOOD, dead_letters=3, run_s=70.0), 606.0)
     assert found.text == "shop: 4 rows written to dead letters"
 
 
@@ -83,10 +83,10 @@ def test_schema_changes_that_are_not_applied_are_told_those_from_before_are_not(
     old = SchemaEvent(1.0, 1, "shop.a", "drop.column x", "held-back")
     applied, new = replace(old, at_s=2.0, outcome="applied"), replace(old, at_s=2.0, table="shop.b")
     watch = watched()
-    assert watch.look(replace(GOOD, changes=(old,)), 0.0) == []
-    (found,) = watch.look(replace(GOOD, changes=(old, applied, new)), 5.0)
+    assert watch.observe(replace(GOOD, changes=(old,)), 0.0) == []
+    (found,) = watch.observe(replace(GOOD, changes=(old, applied, new)), 5.0)
     assert found.text == "shop: a schema change was not applied: shop.b: drop.column x (held-back)"
-    assert watch.look(replace(GOOD, changes=(applied, new)), 10.0) == []
+    assert watch.observe(replace(GOOD, changes=(applied, new)), 10.0) == []
 
 
 def test_only_events_that_are_wanted_are_told() -> None:
@@ -127,8 +127,8 @@ def sent(hook: Hook, *, close: bool = True, pauses_s: tuple[float, ...] = (0.0, 
     """What was warned of while a failure was sent."""
     warned: list[str] = []
     notifier = Notifier(warned.append, pauses_s)
-    notifier.look(BAD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 5.0)
-    notifier.look(GOOD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 10.0)
+    notifier.observe(BAD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 5.0)
+    notifier.observe(GOOD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 10.0)
     wait_for("both", lambda: hook.got.qsize() >= 2)
     notifier.close()
     return warned
@@ -148,8 +148,8 @@ def test_a_webhook_that_cannot_now_is_tried_again_and_keeps_the_order(hook: Hook
     hook.codes = [503, 429]
     warned: list[str] = []
     notifier = Notifier(warned.append, (0.0, 0.0))
-    notifier.look(BAD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 5.0)
-    notifier.look(GOOD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 10.0)
+    notifier.observe(BAD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 5.0)
+    notifier.observe(GOOD, NotificationTarget(hook.url, events=frozenset(EVENTS)), 10.0)
     events = [hook.got.get(timeout=60)[2]["event"] for _ in range(4)]
     notifier.close()
     assert (events, warned) == (["failing"] * 3 + ["recovered"], [])
@@ -166,7 +166,7 @@ def test_a_webhook_that_refuses_is_warned_of_without_its_address(hook: Hook, cod
 def test_a_webhook_that_is_away_is_given_up_and_its_address_is_secret() -> None:
     warned: list[str] = []
     notifier = Notifier(warned.append, ())
-    notifier.look(BAD, NotificationTarget("http://127.0.0.1:1/secret-part", events=frozenset(EVENTS)), 5.0)
+    notifier.observe(BAD, NotificationTarget("http://127.0.0.1:1/secret-part", events=frozenset(EVENTS)), 5.0)
     notifier.close()
     assert "Connection refused" in warned[0]
     assert "secret-part" not in str(warned)
@@ -204,7 +204,7 @@ def test_a_receiver_that_hangs_delays_no_other(hook: Hook) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hangs = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         for url in (hangs, hangs + "another", hook.url):
-            notifier.look(BAD, NotificationTarget(url, events=frozenset(EVENTS)), 5.0)
+            notifier.observe(BAD, NotificationTarget(url, events=frozenset(EVENTS)), 5.0)
         assert hook.got.get(timeout=60)[2]["event"] == "failing"
     notifier.close(0.0)
 

@@ -168,8 +168,8 @@ def session_settings(
     return settings
 
 
-def without_our_executors_java(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings without our default for the executors' Java, for a spark-submit that sets these options."""
+def without_default_executor_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without our default of the executors' Java options, for a spark-submit that sets them."""
     return {key: text for key, text in settings.items() if (key, text) != (_EXECUTORS_JAVA, _FIRST_COMPILER)}
 
 
@@ -205,7 +205,7 @@ def start_session(
     archive = archive_options(os.environ, java)
     settings = session_settings(name, master, os.environ, scratch, archive, given)
     if _is_submitted() and SparkConf().contains(_EXECUTORS_JAVA):
-        settings = without_our_executors_java(settings)
+        settings = without_default_executor_options(settings)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with pandas_hidden():

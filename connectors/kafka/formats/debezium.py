@@ -118,7 +118,7 @@ class DebeziumFormat:
             return table, (int(shapes[row_numbers[row]]), databases.get(table))
 
         for table, (shape, database), rows_of_table in rows_by_table(reading, numbers, row_numbers, marks, describe):
-            rows_of_table = rows_of_table[~_changes_alone(reading, scan, rows_of_table, numbers, ops[rows_of_table])]
+            rows_of_table = rows_of_table[~_partial_updates(reading, scan, rows_of_table, numbers, ops[rows_of_table])]
             for members in by_key(messages, numbers, rows_of_table):
                 key = key_names(messages, numbers[members])
                 reading.statements += [
@@ -176,8 +176,8 @@ def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
     return None if rows is None else connect.fields_of(rows)
 
 
-def _changes_alone(reading: Reading, scan: Scan, row_numbers: Any, numbers: Any, ops: Any) -> Any:
-    """The messages (bool[n]) that cannot be read, because columns that a change leaves alone are NULL in them."""
+def _partial_updates(reading: Reading, scan: Scan, row_numbers: Any, numbers: Any, ops: Any) -> Any:
+    """The messages (bool[n]) that cannot be read, because columns that the update did not change are NULL in them."""
     after, captured = scan.cells("after"), scan.cells("source", "value_capture_type")
     found = (ops == _UPDATE) & (captured.kinds[row_numbers] == STRING)
     found[found] = [captured.raw(int(row)) in _VALUES for row in row_numbers[found]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -247,18 +245,6 @@ def test_rows_that_are_committed_already_are_loaded_again_only_into_a_table_with
     with pytest.raises(SinkError, match="committed rows of this very load"):
         prepare(sink, 0, [keyless("+I", row(9))])
     assert harness.rows(LOG) == [row(9)]
-
-
-def test_keys_that_would_be_spelled_otherwise_stop_the_change(harness: Harness) -> None:
-    """They are text here: rows that come later would not meet the rows that are there."""
-    table, old = TableId("shop", "spelled"), Column("k", DataType.parse("TIME(0)"), nullable=False)
-    schema = TableSchema((old, ID), ("k",))
-    change = AlterColumnType(table, replace(old, type=DataType.parse("TIME(3)")), old)
-    sink = created(harness.sink(), table, schema)
-    sink.apply(0, [change, AlterColumnType(table, old, change.column)])
-    sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", {"id": 1, "k": timedelta(hours=1)})])]))
-    with pytest.raises(ChangeRefused, match="written differently"):
-        sink.apply(0, [change])
 
 
 def test_the_error_log_of_filtered_rows_is_read(harness: Harness) -> None:

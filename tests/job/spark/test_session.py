@@ -9,7 +9,13 @@ import pytest
 
 from cdc.errors import EngineError
 from cdc.job.spark import session
-from cdc.job.spark.session import chosen_master, reason_of, session_settings, with_retries, without_our_executors_java
+from cdc.job.spark.session import (
+    chosen_master,
+    reason_of,
+    session_settings,
+    with_retries,
+    without_default_executor_options,
+)
 
 
 def test_of_an_error_from_java_the_line_with_the_reason_is_shown() -> None:
@@ -65,9 +71,9 @@ def test_options_for_the_java_of_executors_are_replaced_by_the_pipeline_and_by_s
     key, own, given = "spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1", {"CDC_SPARK_CONF": ""}
     settings = session_settings("shop", "spark://host:7077", given, Path("/tmp"))
     assert settings[key] == own
-    assert key not in without_our_executors_java(settings)
+    assert key not in without_default_executor_options(settings)
     of_pipeline = session_settings("shop", "spark://host:7077", given, Path("/tmp"), given={key: "-Xss1m"})
-    assert of_pipeline[key] == without_our_executors_java(of_pipeline)[key] == "-Xss1m"
+    assert of_pipeline[key] == without_default_executor_options(of_pipeline)[key] == "-Xss1m"
 
 
 @pytest.mark.parametrize(("debug", "told"), [("", False), ("1", True)])
