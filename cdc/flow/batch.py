@@ -196,14 +196,16 @@ class TaskRunner:
     def results(self, batch: int, run_tasks: RunTasks) -> list[TaskResult]:
         """Run the tasks and return their results; on a retryable error run all of them again, up to `retry-timeout`.
 
-        The tasks and Spark have retried on their own by then, so the timeout may have passed already. Raises the error
+        The tasks or Spark have retried on their own by then, so the timeout may have passed already. Raises the error
         that stopped a task.
         """
         began, backoff = self._retry.clock(), Backoff(self._retry, f"batch {batch}")
         while True:
             try:
                 results = list(run_tasks())
-                break
+                for result in results:
+                    result.raise_error()
+                return results
             except WorkerLost:
                 raise  # the query has to be started again
             except CdcError as error:
@@ -212,9 +214,6 @@ class TaskRunner:
                     raise
             self._wait_for_commit()
             self.abort(batch)
-        for result in results:
-            result.raise_error()
-        return results
 
     def abort(self, batch: int) -> None:
         """Remove what earlier attempts have prepared for an undecided batch."""

@@ -144,11 +144,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except CdcError as error:
             if side.packages is not None:
                 error.message += f" (on the machine {socket.gethostname()})"
-            if not side.stop.exists():
+            if not (side.stop.exists() or error.waited_s):
                 raise CrossingError(error) from error
             from cdc.flow.task_result import TaskResult
 
-            result = TaskResult(error=error.to_json())  # a run that is about to stop does not retry
+            # Spark would retry, three times: not what was retried here, nor in a run that is about to stop.
+            result = TaskResult(error=error.to_json())
         from cdc.process.memory import MUCH, freeze_loaded_objects, trim_memory
 
         freeze_loaded_objects()

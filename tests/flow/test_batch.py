@@ -352,6 +352,15 @@ def test_tasks_that_failed_with_what_may_pass_run_again(world: World) -> None:
     assert world.sink.rows(SINK_T) == [{"id": 2}]
 
 
+def test_tasks_that_have_waited_themselves_run_again(world: World) -> None:
+    """As the pipeline's retry-timeout may be longer than that of its sink."""
+    world.plan(0, 3)
+    failures = [TaskResult(error=SinkUnavailable("no front end").to_json())]
+    world.run(0, lambda: [*world.prepared(0), *(failures.pop() for _ in failures[:1])])
+    assert world.sink.calls == ["abort 0", "apply", "abort 0", "commit 0: [0, 1]"]
+    assert world.sink.rows(SINK_T) == [{"id": 2}]
+
+
 @pytest.mark.parametrize("stopped", [True, False])
 def test_they_run_again_for_as_long_as_everything_else_does(world: World, stopped: bool) -> None:
     world.plan(0, 3)

@@ -24,6 +24,7 @@ from cdc.job.spark.same_environment import installed
 from cdc.job.stream import SplitPartition, StreamReader, data_source
 from cdc.job.stream_parts import SealedParts, StreamParts, TaskParts
 from cdc.offsets import BATCH_KEY, source_offset
+from cdc.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
 from cdc.state.directory import StateDir
@@ -324,6 +325,24 @@ def test_once_a_stop_is_asked_for_a_task_is_not_tried_again(tmp_path: Path) -> N
     with pytest.raises(CrossingError):  # Spark tries again
         list(stream.read(part))
     StateDir(tmp_path).request_stop()
+    (row,) = stream.read(part)
+    with pytest.raises(SourceUnavailable, match="the server is away"):
+        TaskResult.from_row(*row).raise_error()
+
+
+def test_what_a_task_has_waited_for_is_not_tried_again_by_spark(tmp_path: Path) -> None:
+    """Its four tries took four times the `retry-timeout`."""
+
+    class Away(ListSource):
+        def read(self, *_: Any) -> Any:
+            times = iter(range(0, 10_000, 600))
+            return RetryPolicy(clock=lambda: next(times)).call(self._fail, "reading")
+
+        def _fail(self) -> None:
+            raise SourceUnavailable("the server is away")
+
+    stream = reader(tmp_path, Away(ITEMS))
+    (part,) = stream.partitions({"item": 1, BATCH_KEY: 1}, {"item": 2, BATCH_KEY: 2})
     (row,) = stream.read(part)
     with pytest.raises(SourceUnavailable, match="the server is away"):
         TaskResult.from_row(*row).raise_error()

@@ -79,7 +79,7 @@ class RangeReader:
                 self._check_end(part, last)
                 if not backoff.pause("no answer"):
                     away = SourceUnavailable("no answer while reading", where=partition)
-                    raise part.failed.error if part.failed is not None else away
+                    raise backoff.given_up(away if part.failed is None else part.failed.error)
                 if part.failed is not None:
                     assign(reader, [part])
                 continue

@@ -37,6 +37,7 @@ def read_range(
             return
         except SourceUnavailable as error:
             if not backoff.pause(error.message):
+                backoff.given_up(error)
                 raise
 
 

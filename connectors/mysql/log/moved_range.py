@@ -73,6 +73,7 @@ def _read_moved(wanted: LogRange, open_range: OpenRange, retry: RetryPolicy) -> 
             return
         except SourceUnavailable as error:
             if given or not backoff.pause(error.message):
+                backoff.given_up(error)
                 raise
 
 

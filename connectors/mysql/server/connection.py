@@ -110,6 +110,7 @@ def connect(options: ConnectionOptions, retry: RetryPolicy = RETRY) -> MySqlConn
             return _connect_once(options)
         except SourceUnavailable as error:
             if not left or not backoff.pause(error.message):
+                backoff.given_up(error)
                 raise
     raise SourceUnavailable("no connection was tried", where=options.where, hint="set connect.max-retries to 0 or more")
 
