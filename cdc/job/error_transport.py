@@ -27,8 +27,8 @@ _NO_CODE = re.compile(r"ModuleNotFoundError: No module named '((?:cdc|connectors
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]*)"(?:[^\n]*error=\d+, ([^\n]*))?')
 """An executor's machine does not have the configured Python."""
 
-_NO_SPACE = re.compile(r"java\.[\w.]+Exception: ([^\n]*(?:No space left on device|Disk quota exceeded)\)?)")
-"""Java's exception for a full disk, with the path where Java knows it."""
+_NO_SPACE = re.compile(r"[Ee]xception: ((?:(?!xception: )[^\n])*(?:No space left on device|Disk quota exceeded)\)?)")
+"""An exception for a full disk, Java's or one that Spark wraps around it, with the path where Java knows it."""
 
 _NO_MEMORY = re.compile(r"(?:\w*MemoryError|java\.lang\.OutOfMemoryError|std::bad_alloc)\b[^\n]*")
 """Python's exceptions for memory that the system refuses, NumPy's and Arrow's included; Java's and C++'s."""

@@ -80,9 +80,10 @@ failure: Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.7 executor 1): {}
 
 @together("reason", ["No space left on device", "/t/blockmgr-1/x (No space left on device)", "Disk quota exceeded"])
 def test_a_full_disk_is_the_reason_that_is_shown_whatever_java_says_around_it(reason: str) -> None:
-    found = recover(RuntimeError(f"[STREAM_FAILED] Query terminated: java.io.IOException: {reason} SQLSTATE: XXKST"))
-    assert found.message == f"Spark stopped: {reason}"
-    assert "free some space" in found.hint
+    for told in ("Query terminated: java.io.IOException", "Query [id = 5, runId = f] terminated with exception"):
+        found = recover(RuntimeError(f"[STREAM_FAILED] {told}: {reason} SQLSTATE: XXKST"))
+        assert found.message == f"Spark stopped: {reason}"
+        assert "free some space" in found.hint
 
 
 def test_an_error_of_a_cluster_names_the_machine_and_what_is_missing_there() -> None:
