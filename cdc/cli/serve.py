@@ -57,7 +57,8 @@ def serve(
     CDC_NOTIFY_WEBHOOK in the environment is a URL that gets the notifications of all pipelines.
     """
     from cdc.job.state_location import root_of_states, store_url
-    from cdc.serve.process import end_on_signals, quiet_libraries
+    from cdc.process.signals import Signals
+    from cdc.serve.log_file import quiet_libraries
     from cdc.serve.server import Server, ServerSettings
     from cdc.web.settings import WebSettings
 
@@ -70,7 +71,7 @@ def serve(
     notify = _notify({f"notify.{name}": text for name, text in given.items() if text is not None})
     server = Server(ServerSettings(folder.absolute(), root.absolute(), master, web, store, starts_at_once, notify))
     quiet_libraries()
-    end_on_signals(server)
+    Signals(on_stop=server.close).install()
     server.run()
 
 

@@ -11,8 +11,8 @@ from cdc.job.checkpoint import repair
 from cdc.job.edits import Edits
 from cdc.job.report import Reporter
 from cdc.job.run_settings import Output
-from cdc.job.watch import Signals
 from cdc.planning.table_checks import check_merges, check_patterns, check_rules
+from cdc.process.signals import Signals
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Sink

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from cdc.flow.batch import BatchRunner
-from cdc.flow.middle import Middle
 from cdc.job.checkpoint import OffsetLog
 from cdc.job.control import RunControl
 from cdc.job.first_checks import FirstChecks
@@ -20,12 +20,17 @@ from cdc.job.monitor import Monitor
 from cdc.job.query import query_of
 from cdc.job.run_settings import LockedState, Mode, Output
 from cdc.job.snapshot_monitor import SnapshotMonitor
+from cdc.job.spark.session import errors_ignored_after_stop
 from cdc.job.spark_side import SparkSide
 from cdc.job.stream_parts import StreamParts
-from cdc.job.watch import Signals, Watch
+from cdc.job.watch import Watch
+from cdc.process.signals import STOPPED_EARLY, Signals
 from cdc.retry import RetryPolicy
 from cdc.source import Context
-from cdc.spec.model import PipelineSpec
+
+if TYPE_CHECKING:
+    from cdc.flow.middle import Middle
+    from cdc.spec.model import PipelineSpec
 
 
 class PipelineRun:
@@ -71,10 +76,10 @@ class PipelineRun:
             if not checks.finish_earlier(self._runner.recover, self._retry, self._signals):
                 return None
         parts = None
-        with step("Spark starts"), self._signals.errors_ignored_after_stop():
+        with step("Spark starts"), errors_ignored_after_stop(self._signals.stop):
             parts = self._spark.open_session(stack, self._source, self._sink, self._middle)
         if parts is None:
-            self._output.line(self._signals.stopped_early)
+            self._output.line(STOPPED_EARLY)
         return parts
 
     def _announce(self) -> None:
@@ -97,10 +102,10 @@ class PipelineRun:
         progress = self._control.progress
         monitor = Monitor(progress, reporter, self._output.recording, self._state, snapshots)
         watch = None
-        with self._output.step("the query starts"), self._signals.errors_ignored_after_stop():
+        with self._output.step("the query starts"), errors_ignored_after_stop(self._signals.stop):
             watch = Watch(query, runner, progress, monitor, self._state, self._signals, self._retry)
         if watch is None:
-            self._output.line(self._signals.stopped_early)
+            self._output.line(STOPPED_EARLY)
             return
         failed = True
         try:

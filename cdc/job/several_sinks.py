@@ -32,7 +32,7 @@ from cdc.job.report import Reporter
 from cdc.job.restarting import run_with_restarts
 from cdc.job.spark.shared import SharedSpark
 from cdc.job.state_location import SINKS, check_progress
-from cdc.job.watch import Signals
+from cdc.process.signals import STOPPED_EARLY, Signals
 from cdc.restarts import Strategy
 from cdc.retry import RetryPolicy
 from cdc.spec.model import PipelineSpec
@@ -128,7 +128,7 @@ def run_sinks(
         with json_log.of_children():
             shared.start(stop)
         if stop.is_set():
-            reporter.line(Signals.stopped_early)
+            reporter.line(STOPPED_EARLY)
             return 0
         reporter.line(f"Spark is up for {len(specs)} sinks: {', '.join(spec.sink_name for spec in specs)}")
         _work_all(sinks, lambda runs: runs.work(run, "none" if bounded else "exponential-delay"), stop)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
-from typing import ClassVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,8 +15,8 @@ from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.job.error_transport import recover
 from cdc.job.monitor import Monitor
-from cdc.job.spark.session import JAVA_GONE, errors_ignored_after_stop, java_errors_named
-from cdc.process.signals import ABORTED, STOPPED_EARLY, STOPPING
+from cdc.job.spark.session import JAVA_GONE, java_errors_named
+from cdc.process.signals import Signals
 from cdc.progress import Progress
 from cdc.retry import Backoff, RetryPolicy
 from cdc.state.directory import StateDir
@@ -34,49 +29,6 @@ _REPORTS_S = 5.0
 """How long a query that has ended may take to report it to Spark."""
 _INITIALIZING = "Initializing sources"
 _AGAIN = "a start of the query"
-
-
-class Signals:
-    """The first SIGINT or SIGTERM requests a clean stop, the second one ends the process at once.
-
-    `drain` requests a stop after everything that the log holds now is committed. `stopped_early` is the log line of a
-    run that is stopped before it has read anything.
-    """
-
-    stopped_early: ClassVar[str] = STOPPED_EARLY
-
-    def __init__(self, stop: threading.Event | None = None, drain: threading.Event | None = None) -> None:
-        self.stop, self.drain = stop or threading.Event(), drain or threading.Event()
-
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        """The signal handler."""
-        if self.stop.is_set():
-            os._exit(ABORTED)
-        self.stop.set()
-
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
-        """Install the handler while the block runs; no effect outside the main thread."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in STOPPING}
-        self.install()
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def errors_ignored_after_stop(self) -> AbstractContextManager[None, bool | None]:
-        """Suppress a failure in the block after a signal: a signal to the process group has ended Java, too."""
-        return errors_ignored_after_stop(self.stop)
-
-    def install(self) -> None:
-        """Install the handlers. Main thread."""
-        if threading.current_thread() is threading.main_thread():
-            for number in STOPPING:
-                signal.signal(number, self.handle)
 
 
 @dataclass(frozen=True, slots=True)

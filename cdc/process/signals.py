@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM for `cdc run`, from the start of the process to its end. Imports very little.
+"""SIGINT and SIGTERM, for `cdc run` from the start of the process to its end. Imports very little.
 
 | moment | first signal | second signal |
 |---|---|---|
@@ -11,12 +11,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -44,6 +45,51 @@ def exit_on_signal(arguments: Sequence[str]) -> None:
 
     for number in STOPPING:
         signal.signal(number, leave)
+
+
+class Signals:
+    """The first SIGINT or SIGTERM requests a clean stop, the second one ends the process at once.
+
+    Args:
+        stop: set by the first signal.
+        drain: requests a stop after everything that the log holds now is committed.
+        on_stop: called at the first signal.
+    """
+
+    def __init__(
+        self,
+        stop: threading.Event | None = None,
+        drain: threading.Event | None = None,
+        on_stop: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.stop, self.drain, self._on_stop = stop or threading.Event(), drain or threading.Event(), on_stop
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler."""
+        if self.stop.is_set():
+            os._exit(ABORTED)
+        self.stop.set()
+        self._on_stop()
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Install the handler while the block runs; no effect outside the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in STOPPING}
+        self.install()
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def install(self) -> None:
+        """Install the handlers. Main thread."""
+        if threading.current_thread() is threading.main_thread():
+            for number in STOPPING:
+                signal.signal(number, self.handle)
 
 
 def ignore() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import logging
 import os
 import threading
 import time
@@ -127,3 +128,10 @@ def line_of(text: str) -> LogLine:
         return LogLine(at_s, str(fields.pop("level")), str(fields.pop("message", "")), fields)
     except (ValueError, KeyError, AttributeError, TypeError):
         return LogLine(0.0, "info", text.strip())
+
+
+def quiet_libraries() -> None:
+    """Send log records from INFO on to the logs of pipelines only; no root handler prints them. Once per process."""
+    for name in ("cdc", "connectors"):
+        logging.getLogger(name).setLevel(logging.INFO)
+    logging.getLogger().addHandler(logging.NullHandler())

@@ -10,7 +10,7 @@ from together import together
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from cdc.job.first_checks import finish_earlier_runs
 from cdc.job.report import Reporter
-from cdc.job.watch import Signals
+from cdc.process.signals import Signals
 
 
 @together(

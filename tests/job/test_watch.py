@@ -22,7 +22,8 @@ from cdc.job.error_transport import CrossingError
 from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
 from cdc.job.snapshot_monitor import SnapshotMonitor
-from cdc.job.watch import QueryStart, Signals, Watch
+from cdc.job.watch import QueryStart, Watch
+from cdc.process.signals import Signals
 from cdc.progress import Progress
 from cdc.retry import RetryPolicy
 from cdc.state.directory import StateDir
