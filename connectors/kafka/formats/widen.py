@@ -59,9 +59,11 @@ def fitting(values: pa.Array, target: DataType, *, declared: bool) -> pa.Array:
     """
     if target.kind is Kind.DECIMAL and pa.types.is_string(values.type):
         return _spelled(values, target)
+    if target.length is None:
+        return values
     if target.kind is Kind.TIME or target.kind in TIMESTAMPS:
-        _refuse(more_digits(values, target.length or 0), f"has more fractional digits than a {target} (see columns)")
-    elif declared and target.length is not None and target.kind in TEXTS | BINARIES:
+        _refuse(more_digits(values, target.length), f"has more fractional digits than a {target} (see columns)")
+    elif declared and target.kind in TEXTS | BINARIES:
         length = pc.utf8_length if target.kind in TEXTS else pc.binary_length
         _refuse(pc.greater(length(values), target.length).fill_null(False), f"is too long for a {target} (see columns)")
     return values

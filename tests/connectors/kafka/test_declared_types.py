@@ -146,6 +146,15 @@ def test_a_value_that_its_type_would_cut_or_round_is_unreadable(tmp_path: Path, 
     assert found.counts == {"unreadable-message t": 1}
 
 
+def test_a_time_without_digits_in_its_type_has_those_that_are_written(tmp_path: Path) -> None:
+    log = TopicLog(t=1)
+    log.write("t", b'{"id":1,"v":"2024-01-01 10:00:00.123456"}')
+    columns = {"t": {"v": "TIMESTAMP"}}
+    (batch,) = Follower(log, tmp_path, columns=columns, **{"value.format": "json"}).follow()
+    found = [item[1]["v"] for item in batch if isinstance(item, tuple)]
+    assert found == [datetime(2024, 1, 1, 10, 0, 0, 123456)]
+
+
 def test_decimals_of_more_than_38_digits_have_all_digits_of_their_scale(tmp_path: Path) -> None:
     log = TopicLog(t=1)
     log.write("t", b'{"id":1,"v":"1.5"}', b'{"id":2,"v":2e1}', b'{"id":3,"v":null}')
