@@ -88,17 +88,12 @@ clean: ## remove the environment, caches and what the demo wrote
 # A stamp file per step: a second `make` does nothing. Everything is pinned by hash, also what builds packages from
 # source, so nothing is built in an environment of its own choosing.
 $(PY):
-	@python=$$(scripts/find-python) && echo "making $(VENV) with $$python" && "$$python" -m venv $(VENV)
-
-$(READY)-build: requirements-build.txt | $(PY)
-	@echo "installing the installer, and what builds packages"
-	@$(INSTALL) requirements-build.txt
-	@touch $@
+	@python=$$(scripts/find-python) && echo "making $(VENV) with $$python" && "$$python" -m venv --without-pip $(VENV)
 
 # Everything but Spark, which is most of it.
-$(READY)-first: requirements.txt pyproject.toml tests/devservers/pyproject.toml scripts/install.py $(READY)-build
+$(READY)-first: requirements-build.txt requirements.txt pyproject.toml tests/devservers/pyproject.toml scripts/install.py | $(PY)
 	@echo "installing pinned packages"
-	@$(INSTALL) --but $(SPARK) requirements.txt
+	@$(INSTALL) --but $(SPARK) requirements-build.txt requirements.txt
 	@$(INSTALL) --own . tests/devservers
 	@touch $@
 

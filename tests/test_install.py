@@ -1,9 +1,11 @@
-"""scripts/install.py: packages of a file by name, uv with the hashes, and pip where uv cannot."""
+"""scripts/install.py: packages of a file by name, uv with the hashes, brought by pip, and pip where uv cannot."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -24,13 +26,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     for name in ("uv", "pip"):
         path = tmp_path / name
         path.write_text(
-            f'#!/bin/sh\nprintf "%s\\n" "$@" > {path}.called\n'
+            f'#!/bin/sh\n[ "$1 $2" = "config list" ] && exec {sys.executable} -m pip config list\n'
+            f'printf "%s\\n" "$@" >> {path}.called\n'
             f"for last; do :; done\ncp $last {path}.pins 2>/dev/null\necho index=$UV_DEFAULT_INDEX >> {path}.called\n"
             f"exit $(cat {path}.code 2>/dev/null || echo 0)\n"
         )
         path.chmod(0o755)
     monkeypatch.setattr(module, "UV", tmp_path / "uv")
-    monkeypatch.setattr(module, "PIP", (str(tmp_path / "pip"),))
+    monkeypatch.setattr(module, "pip", lambda: (str(tmp_path / "pip"),))
     return module
 
 
@@ -62,6 +65,31 @@ def test_pip_does_the_same_where_uv_fails_and_its_exit_code_counts(
     assert "--require-hashes" in (tmp_path / "pip.called").read_text().split()
     assert (tmp_path / "pip.pins").read_text() == (tmp_path / "uv.pins").read_text()
     assert "uv could not install that (see above): trying pip" in capsys.readouterr().out
+
+
+def test_pip_brings_uv_with_its_hashes_and_does_all_where_it_cannot(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(install, "UV", tmp_path / "none")
+    (tmp_path / "pip.code").write_text("1")
+    assert install.main([pins(tmp_path)]) == 1
+    first, second = (tmp_path / "pip.called").read_text().split("index=\n")[:2]
+    assert "--require-hashes" in first.split()
+    assert "--require-hashes" in second.split()
+    assert "uv cannot be installed here (see above): trying pip" in capsys.readouterr().out
+    uv = install.chosen_pins(ROOT / "requirements-build.txt", frozenset({"uv"}), wanted=True)
+    assert re.match(r"uv==[\d.]+ ", uv)
+    assert "--hash=sha256:" in uv
+
+
+def test_an_environment_without_pip_runs_the_one_that_python_brings(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(install, "find_spec", lambda _name: None)
+    command = install.pip()
+    assert command[1] != "-m"
+    assert subprocess.check_output([*command, "--version"], text=True).startswith("pip ")
 
 
 def test_the_package_index_that_pip_is_set_to_is_the_one_of_uv(
