@@ -29,7 +29,7 @@ BUILD_PINS = Path(__file__).resolve().parent.parent / "requirements-build.txt"
 HASHED = ("--require-hashes", "--no-deps", "--no-build-isolation")
 """The files list every package that is needed, so nothing is resolved."""
 OWN = ("--no-index", "--no-deps", "--no-build-isolation")
-STORED = "-C--build-option=--compression=stored"
+STORED = "--config-settings=--build-option=--compression=stored"
 """Spark comes as source, 430 MB of archives: compressing them again for a wheel that is unpacked at once takes 15 s."""
 
 
