@@ -33,5 +33,5 @@ class EditRules:
         return "it applies only at the start; what the pipeline already has stays as it is"
 
     def edit_matters(self, key: str, before: str, tables: Mapping[TableId, TableSchema]) -> bool:
-        """Whether the value of `fixed` gives other rows of these source tables than the value `before`."""
+        """Whether the current value of an option gives other rows of these source tables than the value `before`."""
         return True

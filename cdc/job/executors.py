@@ -54,9 +54,9 @@ def executors_side(
         yield TaskParts(here, state.stop_file)
         return
     server = _server(spark, state)
-    door = server.start()
+    endpoint = server.start()
     try:
-        store, stop = ServedStore(door), ServedStop(door)
+        store, stop = ServedStore(endpoint), ServedStop(endpoint)
         source = spec.source.build(Context(pipeline, store.within("source"), stop, spec.metadata()))
         sink = spec.sink.build(Context(pipeline, store.within("sink"), stop))
         answers, notes = store.within("answers"), Notes(store.within("notes"))

@@ -1,6 +1,6 @@
 """The time of a task: seconds per phase, excluding nested phases.
 
-A task opens one stopwatch, and whoever works for it says in which phase he is. Executor; two clock readings a block.
+A task opens one stopwatch; the code that it calls names its phase. Executor; two clock readings per block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Keeps libraries from loading pandas needlessly.
 
-PyArrow imports pandas, when it is installed, at the first Python value that it makes an Arrow value of; PySpark imports
-its test tools, and those pandas, when it makes a session. That is 0.7 seconds in each of a pipeline's processes, and
-none of them has a use for it.
+If pandas is installed, PyArrow imports it when it first converts a Python value, and PySpark when it creates a session
+(by way of its test tools). That takes 0.7 seconds in each of a pipeline's processes, none of which uses pandas.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import pyarrow as pa
 class _Hider(threading.local):
     """An import finder that reports pandas as not installed, to threads that requested that.
 
-    It stays in `sys.meta_path` for good: another thread that is in the middle of an import goes through that list by
-    position, and would miss a finder, and with it its module, when an entry before its position went away.
+    It is never removed from `sys.meta_path`: a thread in the middle of an import iterates over that list by position,
+    and would skip a finder, and so miss its module, if an entry before that position was removed.
     """
 
     blocks = 0

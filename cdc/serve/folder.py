@@ -80,7 +80,7 @@ class Folder:
     _known: dict[Path, FileVersion] = field(default_factory=dict)
     _has: dict[Path, PipelineSpec] = field(default_factory=dict)
 
-    def look(self) -> FolderChanges:
+    def scan(self) -> FolderChanges:
         """Return the changes since the last scan. Raises OSError when the folder cannot be read."""
         files = sorted(path for path in self.path.iterdir() if _is_pipeline(path))
         read = {path: versions for path in files if (versions := self._changed(path)) is not None}

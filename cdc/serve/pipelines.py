@@ -70,10 +70,10 @@ class Pipelines:
         self._ending: dict[Path, Supervisor] = {}
         self._lock = threading.Lock()
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Process new, changed and deleted files. An error in one does not affect the others."""
         try:
-            changes = self._folder.look()
+            changes = self._folder.scan()
         except OSError as error:
             self._say(f"{self._path}: cannot be read, its pipelines continue: {error.strerror}", "error")
             return

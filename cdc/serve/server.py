@@ -73,11 +73,11 @@ class Server:
             self._serve()
 
     def _serve(self) -> None:
-        self.pipelines.look()
+        self.pipelines.scan()
         try:
             self._start_first()
             while not self._closing.wait(LOOK_S):
-                self.pipelines.look()
+                self.pipelines.scan()
                 if not self.spark_alive():
                     self._restart_spark()
         finally:

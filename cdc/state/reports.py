@@ -65,7 +65,7 @@ class AttemptReports:
         found = self.store.read_json(self._document(id_))
         if found is None:
             raise StateError(
-                "the rows of a copy are in the sink, and the note at which place of the log they were read is gone",
+                "the rows of a copy are in the sink, but the log position at which they were read is lost",
                 where=self.store.where(self._document(id_)),
                 hint="restore the newest state directory, or start over with another --state-dir and an empty sink",
             )

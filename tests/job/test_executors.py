@@ -40,7 +40,7 @@ def test_a_server_that_an_executor_does_not_reach_is_named_with_the_machine(tmp_
     assert str(port) in told[0]
     server.close()
     with pytest.raises(StateUnavailable, match="does not reach the driver"):
-        _find_unreached(ServedStore(replace(server.door, timeout_s=0.0)), ())
+        _find_unreached(ServedStore(replace(server.endpoint, timeout_s=0.0)), ())
 
 
 @together("text", ["x", "-1", "70000"])

@@ -27,11 +27,11 @@ def test_files_are_read_when_they_are_new_or_have_changed_and_told_when_they_are
         (tmp_path / name).write_text(SOUND)
     (tmp_path / "folder.yaml").mkdir()
     folder = Folder(tmp_path)
-    assert [version.spec.name for version in folder.look().read if version.spec] == ["a", "b"]
-    assert folder.look().read == ()
+    assert [version.spec.name for version in folder.scan().read if version.spec] == ["a", "b"]
+    assert folder.scan().read == ()
     (tmp_path / "b.yaml").write_text("source: 1\n")
     (tmp_path / "a.yml").unlink()
-    found = folder.look()
+    found = folder.scan()
     assert found.deleted == (tmp_path / "a.yml",)
     assert [version.spec for version in found.read] == [None]
     assert any("b.yaml:1:9: source: must be a mapping" in problem for problem in found.read[0].problems)
@@ -40,13 +40,13 @@ def test_files_are_read_when_they_are_new_or_have_changed_and_told_when_they_are
 def test_a_file_is_read_again_when_a_file_that_it_takes_a_value_from_has_changed(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(SOUND + "  path: out.${file:secret}\n")
     folder = Folder(tmp_path)
-    assert [version.spec for version in folder.look().read] == [None]
+    assert [version.spec for version in folder.scan().read] == [None]
     for text in ("one", "two\n"):
         (tmp_path / "secret").write_text(text)
-        (spec,) = (version.spec for version in folder.look().read)
+        (spec,) = (version.spec for version in folder.scan().read)
         assert spec is not None
         assert Path(spec.sink.model_dump()["path"]).suffix == f".{text.strip()}"
-        assert folder.look().read == ()
+        assert folder.scan().read == ()
 
 
 LISTED = "source:\n  type: values\n  rows: []\nsink:\n"
@@ -59,28 +59,28 @@ def listed(*names: str) -> str:
 def test_a_file_with_a_list_is_a_pipeline_for_each_of_its_sinks(tmp_path: Path) -> None:
     file, folder = tmp_path / "shop.yaml", Folder(tmp_path)
     file.write_text(listed("lake", "mart"))
-    read = folder.look().read
+    read = folder.scan().read
     assert [version.spec.label for version in read if version.spec] == ["shop/lake", "shop/mart"]
     assert [version.key for version in read] == [file / "lake", file / "mart"]
-    assert folder.look().read == ()
+    assert folder.scan().read == ()
     file.write_text(listed("mart", "search"))
-    found = folder.look()
+    found = folder.scan()
     assert found.deleted == (file / "lake",)
     assert [(version.sink, version.problems) for version in found.read] == [("mart", ()), ("search", ())]
     file.write_text("source: 1\n")
-    found = folder.look()
+    found = folder.scan()
     assert found.deleted == ()
     assert [(version.sink, version.spec) for version in found.read] == [("mart", None), ("search", None)]
     file.unlink()
-    assert folder.look().deleted == (file / "mart", file / "search")
+    assert folder.scan().deleted == (file / "mart", file / "search")
 
 
 def test_a_list_in_the_place_of_one_sink_is_another_pipeline(tmp_path: Path) -> None:
     file, folder = tmp_path / "shop.yaml", Folder(tmp_path)
     file.write_text(SOUND)
-    folder.look()
+    folder.scan()
     file.write_text(listed("lake"))
-    found = folder.look()
+    found = folder.scan()
     assert found.deleted == (file,)
     assert [version.key for version in found.read] == [file / "lake"]
 
@@ -88,7 +88,7 @@ def test_a_list_in_the_place_of_one_sink_is_another_pipeline(tmp_path: Path) -> 
 def test_the_sinks_of_two_files_of_one_name_would_share_a_folder(tmp_path: Path) -> None:
     for name, text in (("a", listed("lake", "mart")), ("b", SOUND)):
         (tmp_path / f"{name}.yaml").write_text(text + "pipeline:\n  name: shop\n")
-    read = Folder(tmp_path).look().read
+    read = Folder(tmp_path).scan().read
     assert [(version.sink, version.refused) for version in read] == [("lake", False), ("mart", False), ("", True)]
     assert "its name shop and that of" in read[-1].problems[0]
 
@@ -96,7 +96,7 @@ def test_the_sinks_of_two_files_of_one_name_would_share_a_folder(tmp_path: Path)
 def test_a_second_file_of_one_name_is_refused_as_they_would_share_their_state(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
-    first, second = Folder(tmp_path).look().read
+    first, second = Folder(tmp_path).scan().read
     assert (first.refused, second.refused) == (False, True)
     assert "its name shop is that of" in second.problems[0]
 
@@ -104,7 +104,7 @@ def test_a_second_file_of_one_name_is_refused_as_they_would_share_their_state(tm
 def test_two_names_that_make_one_folder_are_refused_as_they_would_share_their_state(tmp_path: Path) -> None:
     for file, name in (("a", "shop 1"), ("b", "shop-1")):
         (tmp_path / f"{file}.yaml").write_text(SOUND + f"pipeline:\n  name: {name}\n")
-    first, second = Folder(tmp_path).look().read
+    first, second = Folder(tmp_path).scan().read
     assert (first.refused, second.refused) == (False, True)
     assert "its name shop-1 and that of" in second.problems[0]
 
@@ -113,12 +113,12 @@ def test_a_file_that_was_refused_is_read_once_the_other_one_is_gone(tmp_path: Pa
     """As a file that is moved by making a copy, with a look in between."""
     (tmp_path / "old.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
     folder = Folder(tmp_path)
-    folder.look()
+    folder.scan()
     (tmp_path / "new.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
-    assert [version.refused for version in folder.look().read] == [True]
-    assert folder.look().read == ()
+    assert [version.refused for version in folder.scan().read] == [True]
+    assert folder.scan().read == ()
     (tmp_path / "old.yaml").unlink()
-    found = folder.look()
+    found = folder.scan()
     assert (found.deleted, [version.file.name for version in found.read]) == ((tmp_path / "old.yaml",), ["new.yaml"])
     assert not found.read[0].refused
 
@@ -126,18 +126,18 @@ def test_a_file_that_was_refused_is_read_once_the_other_one_is_gone(tmp_path: Pa
 def test_of_two_files_of_one_name_that_goes_on_which_ran_last_else_that_of_the_name(tmp_path: Path) -> None:
     for name in ("a", "shop", "z"):
         (tmp_path / f"{name}.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
-    used = {version.file.stem for version in Folder(tmp_path).look().read if not version.refused}
+    used = {version.file.stem for version in Folder(tmp_path).scan().read if not version.refused}
     assert used == {"shop"}
     ran = {"shop": str(tmp_path / "z.yaml")}
     used = {
-        version.file.stem for version in Folder(tmp_path, lambda folder: ran[folder]).look().read if not version.refused
+        version.file.stem for version in Folder(tmp_path, lambda folder: ran[folder]).scan().read if not version.refused
     }
     assert used == {"z"}
 
 
 def test_a_name_that_is_no_utf_8_is_refused_and_shown_escaped(tmp_path: Path) -> None:
     (tmp_path / "p\udcff.yaml").write_text(SOUND)
-    (found,) = Folder(tmp_path).look().read
+    (found,) = Folder(tmp_path).scan().read
     shown = found.invalid()
     assert (shown.name, shown.file) == ("p\\udcff", f"{tmp_path}/p\\udcff.yaml")
     assert shown.file_errors == (f"{shown.file}: its name is not UTF-8 (rename it)",)
@@ -146,10 +146,10 @@ def test_a_name_that_is_no_utf_8_is_refused_and_shown_escaped(tmp_path: Path) ->
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to("gone.yaml")
     folder = Folder(tmp_path)
-    assert "a.yaml: cannot be read: No such file" in folder.look().read[0].problems[0]
-    assert folder.look().read == ()
+    assert "a.yaml: cannot be read: No such file" in folder.scan().read[0].problems[0]
+    assert folder.scan().read == ()
     (tmp_path / "gone.yaml").write_text(SOUND)
-    assert [version.file.name for version in folder.look().read if not version.problems] == ["a.yaml", "gone.yaml"]
+    assert [version.file.name for version in folder.scan().read if not version.problems] == ["a.yaml", "gone.yaml"]
 
 
 def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_log_is_kept_in_two_files_of_bounded_size(tmp_path: Path) -> None:
 @together("name", ["lock", "Savepoints", "serve.json", "..", ".lock."])
 def test_a_name_whose_folder_is_a_file_of_the_state_root_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.yaml").write_text(SOUND + f"pipeline:\n  name: '{name}'\n")
-    (found,) = Folder(tmp_path).look().read
+    (found,) = Folder(tmp_path).scan().read
     assert found.spec is None
     assert "give it another pipeline.name" in found.problems[0]
 

@@ -64,7 +64,7 @@ class Folder:
         self.look()
 
     def look(self) -> None:
-        self.server.pipelines.look()
+        self.server.pipelines.scan()
 
     def shown(self) -> dict[str, str]:
         return {view.name: view.state for view in self.server.pipelines.pipelines()}

@@ -68,6 +68,6 @@ def test_a_decision_takes_those_of_its_batch_and_of_earlier_ones(reports: Report
 def test_reports_that_are_gone_stop_the_run(reports: Reports) -> None:
     kept = reports.of_attempt(5, 0, [{"chunk": 1}]).save()
     reports.forget_decided(5, [{"chunk": 1}])
-    with pytest.raises(StateError, match="is gone") as caught:
+    with pytest.raises(StateError, match="is lost") as caught:
         reports.of_attempt(5, 0, []).restore(kept)
     assert f"5-0-{kept}.json" in str(caught.value)

@@ -23,8 +23,8 @@ from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.run import hold_working_copy
 from cdc.state.served.server import StateServer
-from cdc.state.served.store import ServedStop, ServedStore, _line
-from cdc.state.served.wire import Door, begin, trusting
+from cdc.state.served.store import ServedStop, ServedStore, _connection_to
+from cdc.state.served.wire import StateEndpoint, begin, client_context
 from cdc.state.store import LocalStore
 
 LOCAL = "127.0.0.1"
@@ -52,13 +52,13 @@ def server(state: StateDir) -> Iterator[StateServer]:
 
 
 @pytest.fixture
-def door(server: StateServer) -> Door:
+def endpoint(server: StateServer) -> StateEndpoint:
     """Where nobody is waited for."""
-    return replace(server.door, timeout_s=0.0)
+    return replace(server.endpoint, timeout_s=0.0)
 
 
-def test_documents_are_those_of_the_driver(state: StateDir, door: Door) -> None:
-    there = pickle.loads(pickle.dumps(ServedStore(door))).within("source")
+def test_documents_are_those_of_the_driver(state: StateDir, endpoint: StateEndpoint) -> None:
+    there = pickle.loads(pickle.dumps(ServedStore(endpoint))).within("source")
     assert there.read("a.json") is None
     state.source.write("a.json", b"1")
     assert there.read("a.json") == b"1"
@@ -70,9 +70,9 @@ def test_documents_are_those_of_the_driver(state: StateDir, door: Door) -> None:
     assert there.where("b.json") == state.source.where("b.json")
 
 
-def test_a_log_is_read_on_and_read_again_when_it_was_cut(state: StateDir, door: Door) -> None:
+def test_a_log_is_read_on_and_read_again_when_it_was_cut(state: StateDir, endpoint: StateEndpoint) -> None:
     written = state.source.log("chunks", "plan")
-    there = ServedStore(door, "source").log("chunks", "plan")
+    there = ServedStore(endpoint, "source").log("chunks", "plan")
     assert list(there.items()) == []
     written.append({"a": 1}, {"a": 2})
     assert list(there.items(1)) == [{"a": 2}]
@@ -90,8 +90,8 @@ def test_a_log_is_read_on_and_read_again_when_it_was_cut(state: StateDir, door: 
         there.append({"a": 5})
 
 
-def test_a_staged_file_moves_to_the_driver(state: StateDir, door: Door) -> None:
-    there = ServedStore(door, "sink")
+def test_a_staged_file_moves_to_the_driver(state: StateDir, endpoint: StateEndpoint) -> None:
+    there = ServedStore(endpoint, "sink")
     rows = secrets.token_bytes(3_000_001)
     for batch in (1, 2):
         path = there.bulk("staging") / str(batch) / "0-7.arrows"
@@ -131,9 +131,9 @@ def test_a_staged_file_is_in_the_object_store_before_the_answer(tmp_path: Path) 
 
 @pytest.mark.parametrize("refusing", ["create_folder", "durable"])
 def test_what_the_disk_of_the_driver_refuses_is_the_error_of_the_task(
-    state: StateDir, door: Door, refusing: str
+    state: StateDir, endpoint: StateEndpoint, refusing: str
 ) -> None:
-    there = ServedStore(door, "sink")
+    there = ServedStore(endpoint, "sink")
     path = there.bulk("staging/1/0-0.arrows")
     path.parent.mkdir(parents=True)
     path.write_bytes(bytes(2_000_000))
@@ -150,8 +150,10 @@ def test_what_the_disk_of_the_driver_refuses_is_the_error_of_the_task(
     assert (state.sink.bulk("staging") / "1" / "0-0.arrows").stat().st_size == 2_000_000
 
 
-def test_a_disk_that_gets_full_only_as_a_file_is_synced_is_the_error_of_the_task(state: StateDir, door: Door) -> None:
-    there = ServedStore(door, "sink")
+def test_a_disk_that_gets_full_only_as_a_file_is_synced_is_the_error_of_the_task(
+    state: StateDir, endpoint: StateEndpoint
+) -> None:
+    there = ServedStore(endpoint, "sink")
     path = there.bulk("staging/1/0-0.arrows")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"few rows")
@@ -165,9 +167,9 @@ def test_a_disk_that_gets_full_only_as_a_file_is_synced_is_the_error_of_the_task
 
 
 def test_a_connection_that_breaks_in_a_file_leaves_nothing(server: StateServer, state: StateDir) -> None:
-    line = _line(server.door, os.getpid())
+    line = _connection_to(server.endpoint, os.getpid())
     file = line._connect()
-    begin(file, {"op": "keep", "folder": "sink", "path": "staging/1/0-0.arrows"}, 5_000_000)
+    begin(file, {"op": "persist", "folder": "sink", "path": "staging/1/0-0.arrows"}, 5_000_000)
     file.write(bytes(2_000_000))
     file.close()
     for thread in [each for each in threading.enumerate() if each.name == "state-for-executor"]:
@@ -176,7 +178,7 @@ def test_a_connection_that_breaks_in_a_file_leaves_nothing(server: StateServer, 
 
 
 def test_what_is_being_written_at_the_end_is_written_before_the_next_run_may_begin(
-    state: StateDir, server: StateServer, door: Door
+    state: StateDir, server: StateServer, endpoint: StateEndpoint
 ) -> None:
     writing, go, found = threading.Event(), threading.Event(), list[bytes | None]()
     write = LocalStore.write
@@ -188,7 +190,7 @@ def test_what_is_being_written_at_the_end_is_written_before_the_next_run_may_beg
 
     def ask() -> None:
         with contextlib.suppress(StateUnavailable):
-            ServedStore(door, "source").write("a.json", b"1")
+            ServedStore(endpoint, "source").write("a.json", b"1")
 
     def end() -> None:
         server.close()
@@ -207,44 +209,46 @@ def test_what_is_being_written_at_the_end_is_written_before_the_next_run_may_beg
     assert not [each for each in threading.enumerate() if each.name in ("state-server", "state-for-executor")]
 
 
-def test_errors_of_the_state_cross(state: StateDir, door: Door) -> None:
+def test_errors_of_the_state_cross(state: StateDir, endpoint: StateEndpoint) -> None:
     state.source.log("chunks", "plan").append({"a": 1})
     with pytest.raises(StateError, match="its first line does not name a format"):
-        ServedStore(door, "source").log("chunks", "plan", {"other": 1}).items()
+        ServedStore(endpoint, "source").log("chunks", "plan", {"other": 1}).items()
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", ""])
-def test_nothing_outside_of_the_state_is_given_out(door: Door, name: str) -> None:
+def test_nothing_outside_of_the_state_is_given_out(endpoint: StateEndpoint, name: str) -> None:
     with pytest.raises(StateError, match="names nothing of the state"):
-        ServedStore(door).read(name)
+        ServedStore(endpoint).read(name)
 
 
 def test_a_stop_is_seen_by_tasks_and_so_is_the_end_of_the_driver(
-    state: StateDir, server: StateServer, door: Door
+    state: StateDir, server: StateServer, endpoint: StateEndpoint
 ) -> None:
-    assert not ServedStop(door).exists()
+    assert not ServedStop(endpoint).exists()
     state.request_stop()
-    assert pickle.loads(pickle.dumps(ServedStop(door))).exists()
+    assert pickle.loads(pickle.dumps(ServedStop(endpoint))).exists()
     state.clear_control()
-    asking = ServedStop(door)
+    asking = ServedStop(endpoint)
     server.close()
     assert asking.exists()
     with pytest.raises(StateUnavailable, match="does not reach the driver") as caught:
-        ServedStore(door).check()
+        ServedStore(endpoint).check()
     assert "spark.driver.host" in caught.value.hint
     assert caught.value.retryable
 
 
 def test_a_connection_that_breaks_is_opened_again(server: StateServer) -> None:
-    there = ServedStore(server.door)
+    there = ServedStore(server.endpoint)
     there.check()
     for connection in list(server._open):
         connection.shutdown(socket.SHUT_RDWR)
     assert there.read("pipeline.json") is not None
 
 
-def test_the_answer_to_a_question_that_was_given_up_is_not_that_to_the_next(state: StateDir, door: Door) -> None:
-    there = ServedStore(door, "source")
+def test_the_answer_to_a_question_that_was_given_up_is_not_that_to_the_next(
+    state: StateDir, endpoint: StateEndpoint
+) -> None:
+    there = ServedStore(endpoint, "source")
     there.write("a.json", b"1")
     there.write("b.json", b"2")
     with patch("cdc.state.served.store.receive", side_effect=MemoryError), pytest.raises(MemoryError):
@@ -253,16 +257,16 @@ def test_the_answer_to_a_question_that_was_given_up_is_not_that_to_the_next(stat
 
 
 @pytest.mark.parametrize("wrong", ["token", "certificate"])
-def test_only_executors_of_the_run_are_answered(state: StateDir, door: Door, wrong: str) -> None:
+def test_only_executors_of_the_run_are_answered(state: StateDir, endpoint: StateEndpoint, wrong: str) -> None:
     other = StateServer(state, LOCAL, LOCAL)
     try:
-        stranger = replace(door, **{wrong: getattr(other.door, wrong)})
+        stranger = replace(endpoint, **{wrong: getattr(other.endpoint, wrong)})
         with pytest.raises(StateUnavailable, match=r"refused|closed|CERTIFICATE_VERIFY_FAILED"):
             ServedStore(stranger).read("pipeline.json")
     finally:
         other.close()
-    assert door.token not in repr(door)
-    assert "BEGIN" not in repr(door)
+    assert endpoint.token not in repr(endpoint)
+    assert "BEGIN" not in repr(endpoint)
 
 
 def test_executors_are_let_in_once_there_are_threads_again(server: StateServer) -> None:
@@ -276,22 +280,22 @@ def test_executors_are_let_in_once_there_are_threads_again(server: StateServer) 
 
     with (
         patch.object(threading.Thread, "start", none_left),
-        socket.create_connection((LOCAL, server.door.port)) as turned_away,
+        socket.create_connection((LOCAL, server.endpoint.port)) as turned_away,
     ):
         assert refused.wait(60)
         assert turned_away.recv(1) == b""
-    ServedStore(server.door).check()
+    ServedStore(server.endpoint).check()
 
 
 def test_those_who_do_not_say_who_they_are_take_no_more_than_their_share(state: StateDir) -> None:
-    with patch("cdc.state.served.server._STRANGERS", 2):
+    with patch("cdc.state.served.server._MOST_UNAUTHENTICATED", 2):
         server = StateServer(state, LOCAL, LOCAL)
         server.start()
-        silent = [socket.create_connection((LOCAL, server.door.port)) for _ in range(3)]
+        silent = [socket.create_connection((LOCAL, server.endpoint.port)) for _ in range(3)]
         assert silent[2].recv(1) == b""
         for each in silent:
             each.close()
-        store = ServedStore(server.door)
+        store = ServedStore(server.endpoint)
         for _ in range(3):
             store.check()
         server.close()
@@ -301,12 +305,12 @@ def test_those_who_do_not_say_who_they_are_take_no_more_than_their_share(state: 
 def test_strangers_end_nothing_but_their_own_connection(server: StateServer, hello: bytes) -> None:
     failed: list[object] = []
     with patch.object(threading, "excepthook", failed.append):
-        plain = socket.create_connection((LOCAL, server.door.port), 10)
-        with trusting(server.door.certificate).wrap_socket(plain) as stranger:
+        plain = socket.create_connection((LOCAL, server.endpoint.port), 10)
+        with client_context(server.endpoint.certificate).wrap_socket(plain) as stranger:
             stranger.sendall(struct.pack("!IQ", len(hello), 0) + hello)
             with contextlib.suppress(ConnectionError):
                 assert stranger.recv(1) == b""
-    ServedStore(server.door).check()
+    ServedStore(server.endpoint).check()
     assert failed == []
 
 
@@ -314,5 +318,5 @@ def test_ports_in_use_are_passed_over(state: StateDir) -> None:
     with socket.create_server((LOCAL, 0)) as taken:
         first = taken.getsockname()[1]
         server = StateServer(state, LOCAL, LOCAL, first)
-        assert first < server.door.port <= first + 31
+        assert first < server.endpoint.port <= first + 31
         server.close()

@@ -7,7 +7,7 @@ import weakref
 
 from cdc.source import Context
 from cdc.state.served.store import ServedStore
-from cdc.state.served.wire import Door
+from cdc.state.served.wire import StateEndpoint
 from connectors.mysql.schema import schemas
 from connectors.mysql.snapshot.plan.chunk_plan import shared_plan, shared_watermarks
 from connectors.starrocks.options import StarRocksSinkOptions
@@ -15,7 +15,7 @@ from connectors.starrocks.sink import StarRocksSink
 
 
 def store_of_run(run: int) -> ServedStore:
-    return ServedStore(Door("driver", 4040, f"token-{run}", "certificate", "/state/shop"), "source")
+    return ServedStore(StateEndpoint("driver", 4040, f"token-{run}", "certificate", "/state/shop"), "source")
 
 
 def test_logs_of_long_past_runs_are_forgotten() -> None:

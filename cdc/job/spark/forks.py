@@ -68,7 +68,7 @@ class Forks:
 
     def begin(self, *modules: str) -> None:
         """Write the launcher and launch the server, which loads these modules."""
-        # a file in the current folder, such as enum.py, is no module there unless it is one here
+        # files in the current folder, such as enum.py, are modules there only if they are modules in this process
         same_path = () if {"", os.getcwd()} & set(sys.path) else ("-P",)
         command = [sys.executable, *same_path, "-m", "cdc.job.spark.fork_server", str(self._socket), *modules]
         # its own process group: a terminal's signals are for the driver, also while the server starts

@@ -1,11 +1,12 @@
 """Appends steps to the log in the store, for every process of a run on the driver's machine, one step at a time.
 
     <copy>/.store/session.json   the URL and the run (`WorkingCopy`); there as long as the folder is a working copy
-    <copy>/.store/next           the number of the next step, locked (flock) while somebody puts one
-    <copy>/.store/failed         why this run can put nothing any more
+    <copy>/.store/next           the number of the next step, locked (flock) while a process puts one
+    <copy>/.store/failed         the error after which this run puts nothing more
 
-A step is put first and carried out on the working copy then. When a put fails for good nobody knows whether it is
-there, so the run is over: everything is refused from then on, also reading. The next run begins with the store.
+A step is stored first, and then applied to the working copy. After a put that has failed for the last time, it is
+unknown whether the step is stored: the run cannot continue, and all requests are refused, including reads. The next run
+starts from the store.
 """
 
 from __future__ import annotations

@@ -20,13 +20,22 @@ from cdc.errors import CdcError, StateError
 from cdc.state.append_log import AppendLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import create_folder, durable, state_error
-from cdc.state.served.wire import BUFFER, Door, enable_keepalive, exactly, new_certificate, pieces, receive, send
+from cdc.state.served.wire import (
+    BUFFER,
+    StateEndpoint,
+    enable_keepalive,
+    new_certificate,
+    read_exactly,
+    read_pieces,
+    receive,
+    send,
+)
 
 log = logging.getLogger(__name__)
 
-_GREETING_S = 20.0
-_HELLO = 512
-_STRANGERS = 512
+_AUTHENTICATE_S = 20.0
+_TOKEN_BYTES = 512
+_MOST_UNAUTHENTICATED = 512
 """The most unauthenticated connections at a time."""
 _AGAIN_S = 0.2
 _TRIED_PORTS = 32
@@ -51,23 +60,25 @@ class StateServer:
         self._tls, certificate = new_certificate(state.root / "control")
         self._listening = _listening(bind, port)
         bound_port = int(self._listening.getsockname()[1])
-        self.door = Door(host, bound_port, secrets.token_hex(32), certificate, state.store.where().rstrip("/"))
-        self._token = self.door.token.encode()
+        self.endpoint = StateEndpoint(
+            host, bound_port, secrets.token_hex(32), certificate, state.store.where().rstrip("/")
+        )
+        self._token = self.endpoint.token.encode()
         self._lock = threading.Lock()
         self._logs: dict[tuple[str, str], AppendLog] = {}
         self._open = set[socket.socket]()
         self._threads = set[threading.Thread]()
         self._closed = threading.Event()
-        self._strangers = threading.BoundedSemaphore(_STRANGERS)
+        self._unauthenticated = threading.BoundedSemaphore(_MOST_UNAUTHENTICATED)
         self._operations: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
             "read": self._read, "names": self._names, "log": self._log, "write": self._write, "remove": self._remove,
             "note": self._note, "stopping": self._stopping,
         }  # fmt: skip
 
-    def start(self) -> Door:
+    def start(self) -> StateEndpoint:
         """Start serving."""
         self._begin(self._accept, "state-server")
-        return self.door
+        return self.endpoint
 
     def close(self) -> None:
         """Stop serving. Writes in progress have ended when this returns, as the next run may start then.
@@ -110,18 +121,18 @@ class StateServer:
         while not self._closed.is_set():
             try:
                 connection, _ = self._listening.accept()
-                self._let_in(connection)
+                self._start_connection(connection)
             except (OSError, RuntimeError) as error:
                 if not self._closed.wait(_AGAIN_S):
                     log.warning("an executor's connection was not accepted: %s", error)
 
-    def _let_in(self, connection: socket.socket) -> None:
+    def _start_connection(self, connection: socket.socket) -> None:
         """Start a thread for a connection. Raises RuntimeError."""
         with contextlib.ExitStack() as stack:
             stack.callback(connection.close)
-            if not self._strangers.acquire(blocking=False):
-                raise RuntimeError(f"{_STRANGERS} others have not identified themselves")
-            stack.callback(self._strangers.release)
+            if not self._unauthenticated.acquire(blocking=False):
+                raise RuntimeError(f"{_MOST_UNAUTHENTICATED} others have not identified themselves")
+            stack.callback(self._unauthenticated.release)
             self._begin(self._serve, "state-for-executor", connection)
             stack.pop_all()
 
@@ -133,7 +144,7 @@ class StateServer:
                 return
             file: Any
             with wrapped, self._track_connection(wrapped), wrapped.makefile("rwb", buffering=BUFFER) as file:
-                self._converse(wrapped, file)
+                self._answer_requests(wrapped, file)
         except (OSError, ValueError, _Broken) as error:
             log.debug("a connection to the state has ended: %s", error)
         finally:
@@ -153,15 +164,17 @@ class StateServer:
                 self._open.discard(connection)
 
     def _authenticate(self, connection: socket.socket) -> ssl.SSLSocket | None:
-        """The connection, of who has the token; None of others. What they say comes in one record of TLS, so nobody
-        takes long, or much memory, before it is known who it is."""
+        """The TLS connection of a client with the token; None for others.
+
+        The token is in one TLS record, so that an unauthenticated client takes little time and memory.
+        """
         try:
-            connection.settimeout(_GREETING_S)
+            connection.settimeout(_AUTHENTICATE_S)
             wrapped = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             try:
                 with self._track_connection(wrapped):
                     wrapped.do_handshake()
-                    hello = receive(io.BytesIO(wrapped.recv(_HELLO)))
+                    hello = receive(io.BytesIO(wrapped.recv(_TOKEN_BYTES)))
                 if hello is not None and hmac.compare_digest(str(hello[0].get("token")).encode(), self._token):
                     return wrapped
             except BaseException:
@@ -170,26 +183,28 @@ class StateServer:
             wrapped.close()
             return None
         finally:
-            self._strangers.release()
+            self._unauthenticated.release()
 
-    def _converse(self, connection: ssl.SSLSocket, file: IO[bytes]) -> None:
+    def _answer_requests(self, connection: ssl.SSLSocket, file: IO[bytes]) -> None:
         send(file, {})
         enable_keepalive(connection)
         while (message := receive(file)) is not None:
             fields, size = message
             answer, data = (
-                self._keep(fields, file, size) if fields["op"] == "keep" else self._run_operation(fields, file, size)
+                self._receive_file(fields, file, size)
+                if fields["op"] == "persist"
+                else self._run_operation(fields, file, size)
             )
             send(file, answer, data)
 
     def _run_operation(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
-        data = exactly(file, size)
+        data = read_exactly(file, size)
         try:
             return self._operations[fields["op"]](fields, data)
         except CdcError as error:
             return {"error": error.to_json()}, b""
 
-    def _keep(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
+    def _receive_file(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
         """Receive a file of staged rows, which is synced and durable before the response. Repeatable."""
         remaining = _incoming(file, size)
         try:
@@ -261,7 +276,7 @@ class _Broken(Exception):
 def _incoming(file: IO[bytes], size: int) -> Iterator[bytes]:
     """The next `size` bytes, in pieces. Raises _Broken."""
     try:
-        yield from pieces(file, size)
+        yield from read_pieces(file, size)
     except OSError as error:
         raise _Broken(str(error)) from error
 

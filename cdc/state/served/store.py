@@ -19,7 +19,17 @@ from typing import IO, Any, cast
 from cdc.errors import StateError, StateUnavailable, from_json
 from cdc.retry import RetryPolicy
 from cdc.state.append_log import AppendLog
-from cdc.state.served.wire import BUFFER, PIECE, Door, begin, enable_keepalive, exactly, receive, send, trusting
+from cdc.state.served.wire import (
+    BUFFER,
+    PIECE,
+    StateEndpoint,
+    begin,
+    client_context,
+    enable_keepalive,
+    read_exactly,
+    receive,
+    send,
+)
 from cdc.state.store import Store
 
 _CONNECT_S = 10.0
@@ -30,18 +40,18 @@ _HINT = (
 )
 
 
-class Line:
+class DriverConnection:
     """This process's connection to the driver. Threads share it, one request at a time."""
 
-    def __init__(self, door: Door) -> None:
-        self._door, self._lock = door, threading.Lock()
+    def __init__(self, endpoint: StateEndpoint) -> None:
+        self._endpoint, self._lock = endpoint, threading.Lock()
         self._file: IO[bytes] | None = None
 
     def request(
         self, op: str, fields: Mapping[str, Any], data: bytes | Path = b"", *, once: bool = False
     ) -> tuple[dict[str, Any], bytes]:
         """Send a repeatable request and return the response. Raises the driver's error, StateUnavailable."""
-        retry = RetryPolicy(0.0 if once else self._door.timeout_s, longest_pause_s=2.0)
+        retry = RetryPolicy(0.0 if once else self._endpoint.timeout_s, longest_pause_s=2.0)
         with self._lock:
             return retry.call(lambda: self._exchange({"op": op, **fields}, data), "the driver's state")
 
@@ -53,13 +63,13 @@ class Line:
             if found is None:
                 raise ConnectionError("the driver has closed the connection")
             answer, size = found
-            body = exactly(file, size)
+            body = read_exactly(file, size)
         except (OSError, ValueError) as error:
             self._disconnect()
-            where = f"{self._door.host}:{self._door.port}"
+            where = f"{self._endpoint.host}:{self._endpoint.port}"
             reason = f"the machine {socket.gethostname()} does not reach the driver of the run: {error}"
             raise StateUnavailable(reason, where=where, hint=_HINT) from error
-        except BaseException:  # the answer may come yet: it is not that to the next question
+        except BaseException:  # its response may still arrive, and would be taken for that of the next request
             self._disconnect()
             raise
         if "error" in answer:
@@ -67,13 +77,13 @@ class Line:
         return answer, body
 
     def _connect(self) -> IO[bytes]:
-        door = self._door
-        plain = socket.create_connection((door.host, door.port), _CONNECT_S)
-        connection = trusting(door.certificate).wrap_socket(plain)
+        endpoint = self._endpoint
+        plain = socket.create_connection((endpoint.host, endpoint.port), _CONNECT_S)
+        connection = client_context(endpoint.certificate).wrap_socket(plain)
         file: IO[bytes] = cast("IO[bytes]", connection.makefile("rwb", buffering=BUFFER))
         connection.close()  # it ends with the file
         try:
-            send(file, {"token": door.token})
+            send(file, {"token": endpoint.token})
             if receive(file) is None:
                 raise ConnectionError("the driver has refused the connection")
             enable_keepalive(connection)
@@ -101,32 +111,32 @@ def _send_file(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -
         remaining = os.fstat(staged.fileno()).st_size
         begin(file, fields, remaining)
         while remaining:
-            piece = exactly(staged, min(remaining, PIECE))
+            piece = read_exactly(staged, min(remaining, PIECE))
             file.write(piece)
             remaining -= len(piece)
     file.flush()
 
 
 @lru_cache(maxsize=16)
-def _line(door: Door, process: int) -> Line:
+def _connection_to(endpoint: StateEndpoint, process: int) -> DriverConnection:
     """The connection of this process; a forked child has its own. Connections of ended runs are closed."""
-    return Line(door)
+    return DriverConnection(endpoint)
 
 
 @dataclass(frozen=True, slots=True)
 class ServedStore(Store):
     """A store served by the driver. `folder` is the part of the state, empty for all of it."""
 
-    door: Door
+    endpoint: StateEndpoint
     folder: str = ""
 
     def where(self, name: str = "") -> str:
         """The location on the driver, or in the object store."""
-        return "/".join(filter(None, (self.door.where, self.folder, name)))
+        return "/".join(filter(None, (self.endpoint.where, self.folder, name)))
 
     def within(self, folder: str) -> ServedStore:
         """The part of the store below `folder`."""
-        return ServedStore(self.door, f"{self.folder}/{folder}" if self.folder else folder)
+        return ServedStore(self.endpoint, f"{self.folder}/{folder}" if self.folder else folder)
 
     def read(self, name: str) -> bytes | None:
         """The current content of a document."""
@@ -156,13 +166,15 @@ class ServedStore(Store):
     def bulk(self, folder: str) -> Path:
         """A local folder among Spark's temporary files; `persist` uploads files from it."""
         scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-        return Path(scratch) / f"cdc-{self.door.port}-{os.getpid()}" / self.folder / folder
+        return Path(scratch) / f"cdc-{self.endpoint.port}-{os.getpid()}" / self.folder / folder
 
     def persist(self, path: Path) -> None:
-        """Hand a file over: it lasts with the driver when this returns. It is gone here, also when this raises:
-        who tries again stages the rows again."""
+        """Move a file to the driver, where it is on disk when this returns.
+
+        It is removed here even when this raises: a new attempt stages the rows again.
+        """
         try:
-            self._request("keep", path, path=path.relative_to(self.bulk("")).as_posix())
+            self._request("persist", path, path=path.relative_to(self.bulk("")).as_posix())
         finally:
             path.unlink(missing_ok=True)
         for other in path.parent.parent.iterdir():  # folders of earlier batches: a process has one task at a time
@@ -178,7 +190,7 @@ class ServedStore(Store):
         self._request("stopping")
 
     def _request(self, op: str, data: bytes | Path = b"", **fields: Any) -> tuple[dict[str, Any], bytes]:
-        return _line(self.door, os.getpid()).request(op, {"folder": self.folder, **fields}, data)
+        return _connection_to(self.endpoint, os.getpid()).request(op, {"folder": self.folder, **fields}, data)
 
 
 class ServedLog(AppendLog):
@@ -217,12 +229,12 @@ class ServedLog(AppendLog):
 class ServedStop:
     """The stop request of a run, for its tasks. Queries the driver a few times a second at most. Picklable."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, endpoint: StateEndpoint) -> None:
+        self._endpoint = endpoint
         self._looked_s, self._stopping = float("-inf"), False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ServedStop, (self._door,)
+        return ServedStop, (self._endpoint,)
 
     def exists(self) -> bool:
         """Whether a stop is requested; also true if the driver is gone, as the task's rows are of no use then."""
@@ -230,7 +242,7 @@ class ServedStop:
         if not self._stopping and now - self._looked_s >= _LOOK_S:
             self._looked_s = now
             try:
-                answer, _ = _line(self._door, os.getpid()).request("stopping", {"folder": ""}, once=True)
+                answer, _ = _connection_to(self._endpoint, os.getpid()).request("stopping", {"folder": ""}, once=True)
             except StateUnavailable:
                 return True
             self._stopping = bool(answer["stopping"])

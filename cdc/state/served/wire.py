@@ -22,11 +22,11 @@ PIECE, BUFFER = 1 << 20, 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class StateEndpoint:
     """The address of one run's driver, and the credentials of both sides. Contains a secret; sent with the tasks.
 
-    `where` is the place of the state for messages, `timeout_s` how long the driver is tried: an
-    executor whose driver is gone is ended by Spark soon.
+    `where` is the place of the state for messages. Requests are retried for `timeout_s`: Spark soon ends an executor
+    whose driver is gone.
     """
 
     host: str
@@ -37,7 +37,7 @@ class Door:
     timeout_s: float = 15.0
 
     def __repr__(self) -> str:
-        return f"Door({self.host}:{self.port})"
+        return f"StateEndpoint({self.host}:{self.port})"
 
 
 def send(file: IO[bytes], fields: Mapping[str, Any], data: bytes = b"") -> None:
@@ -66,13 +66,13 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
     length, size = _HEAD.unpack(head)
     if length > _LONGEST:
         raise ConnectionError("that is not a message of cdc")
-    fields = json.loads(exactly(file, length))
+    fields = json.loads(read_exactly(file, length))
     if not isinstance(fields, dict):
         raise ConnectionError("that is not a message of cdc")
     return fields, size
 
 
-def exactly(file: IO[bytes], size: int) -> bytes:
+def read_exactly(file: IO[bytes], size: int) -> bytes:
     """The next `size` bytes. Raises OSError if the other side closes before."""
     data = file.read(size)
     if len(data) < size:
@@ -80,10 +80,10 @@ def exactly(file: IO[bytes], size: int) -> bytes:
     return data
 
 
-def pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
+def read_pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
     """The next `size` bytes, in pieces of at most a megabyte. Raises OSError if the other side closes before."""
     while size:
-        piece = exactly(file, min(size, PIECE))
+        piece = read_exactly(file, min(size, PIECE))
         size -= len(piece)
         yield piece
 
@@ -140,7 +140,7 @@ def _private_file(folder: Path, data: bytes) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def trusting(certificate: str) -> ssl.SSLContext:
+def client_context(certificate: str) -> ssl.SSLContext:
     """The TLS context of an executor, which trusts only this certificate, under any host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

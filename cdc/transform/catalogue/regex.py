@@ -116,7 +116,7 @@ FUNCTIONS: tuple[Function, ...] = (
              example=("REGEXP_EXTRACT('b', '(a)?b', 1) = ''", "TRUE", "FALSE")),
     Function("REGEXP_EXTRACT_ALL", _R, "s SHOWN, regex TEXT, [group INT]",
              _rule("REGEXP_EXTRACT_ALL", Array(STRING), fails=True), _extract_all,
-             "All matches, of the first group (where there is one) unless told otherwise.",
+             "All matches, or a group of each; by default the first group if there is one.",
              flink="NULL where the group is left out and the expression has none.",
              example=("CARDINALITY(REGEXP_EXTRACT_ALL('aba', 'a'))", "2", "NULL")),
     Function("REGEXP_COUNT", _R, "s SHOWN, regex TEXT", _rule("REGEXP_COUNT", INT),
