@@ -40,8 +40,10 @@ _ROW_SIZE = "error 139"
 _HARMLESS = frozenset({1287, 1592, 1681, 3719, 3778})
 """Warnings about a statement, not about a value: deprecated syntax, and statements unsafe for the server's own log."""
 
-_OF_THE_SERVER = frozenset({3, 1021, 1026, 1044, 1114, 1142, 1143, 1227, 1290, 1370, 1792, 1836, 4184})
-"""Errors about the user's rights, a server that only reads, and a full disk; some other errors have `_NO_SPACE`."""
+_OF_THE_SERVER = frozenset({
+    3, 5, 1021, 1026, 1037, 1038, 1041, 1044, 1114, 1142, 1143, 1227, 1290, 1370, 1792, 1836, 1878, 4184,
+})  # fmt: skip
+"""Errors about the user's rights, a server that only reads, memory, and a full disk; others have `_NO_SPACE`."""
 
 _NO_SPACE = "no space left"
 

@@ -214,7 +214,8 @@ def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "skipped"), [(1142, False), (1290, False), (1114, False), (1030, False), (1118, True)]
+    ("code", "skipped"),
+    [(1142, False), (1290, False), (1114, False), (1878, False), (1041, False), (1030, False), (1118, True)],
 )
 def test_what_is_about_the_server_refuses_no_schema_change(code: int, skipped: bool) -> None:
     """As some behaviors skip refused changes."""
