@@ -48,6 +48,8 @@ from connectors.elasticsearch.settings import rules_of
 
 _OF_THE_CLUSTER = (401, 403)
 """Status of answers about rights, and about blocks such as those of a full disk."""
+_FAILED = 500
+"""The lowest status of an answer by which the cluster says that it failed, as over a full disk."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class IndexChanges:
                 except ErrorAnswer as refused:
                     hints = (hint for reason, hint in HINTS.items() if reason in refused.reason)
                     hint = next(hints, "see the cluster's log")
-                    kind = SinkError if refused.status in _OF_THE_CLUSTER else ChangeRefused
+                    own = refused.status in _OF_THE_CLUSTER or refused.status >= _FAILED
+                    kind = SinkError if own else ChangeRefused
                     raise kind(str(refused), where=str(change.table), hint=hint) from None
                 crash_point("mid-apply", batch)
             journal.note(journal.done + 1)

@@ -12,9 +12,9 @@ from search_harness import Harness
 from sink_calls import prepared
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
+from cdc.errors import ChangeRefused, SinkError
 from cdc.process import faults
-from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.schema import AddColumn, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.testing.blocks import block
 from cdc_services.search.server import SearchServer
 from connectors.elasticsearch.client import ErrorAnswer, SearchClient
@@ -138,6 +138,22 @@ def test_an_index_that_takes_nothing_makes_no_letters(harness: Harness, tmp_path
     assert harness.sink().commit(0, handles) == {}
     assert prices(harness) == {"1": 1.0}
     assert letters(tmp_path) == []
+
+
+@pytest.mark.parametrize(("status", "skipped"), [(400, True), (403, False), (500, False)])
+def test_a_cluster_that_fails_refuses_no_schema_change(harness: Harness, status: int, skipped: bool) -> None:
+    """As over a full disk; some behaviors skip refused changes, others copy the table."""
+    request = SearchClient.request
+
+    def failing(self: SearchClient, method: str, path: str, body: Any = None, *, wait: bool = True) -> Any:
+        if path.endswith("_mapping"):
+            raise ErrorAnswer(status, "i_o_exception", "No space left on device")
+        return request(self, method, path, body, wait=wait)
+
+    note = AddColumn(ORDERS, Column("note", DataType.parse("STRING")))
+    with patch.object(SearchClient, "request", failing), pytest.raises(SinkError, match="No space left") as told:
+        harness.sink().apply(1, [note])
+    assert isinstance(told.value, ChangeRefused) == skipped
 
 
 def test_a_document_larger_than_a_request_may_be_is_a_letter(harness: Harness, tmp_path: Path) -> None:
