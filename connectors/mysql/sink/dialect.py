@@ -153,9 +153,9 @@ class ServerDialect(Dialect[ServerType]):
         return None if found is None else self._collated(found, actual)
 
     def altered_type(self, old: ServerType, column: Column, *, key: bool) -> ServerType:
-        """Return the source's own type if it is of the same name, such as a longer BIT, which is no BINARY."""
+        """Return the source's own type if it is of the same name or a BIT, whose bits are a number and no BINARY."""
         own = column_type(column, key_parts=int(key), flavor=self.flavor)
-        return self._collated(own if own.name == old.name else self.column_type(column.type, key=key), old)
+        return self._collated(own if own.name in (old.name, "bit") else self.column_type(column.type, key=key), old)
 
     def _collated(self, new: ServerType, old: ServerType) -> ServerType:
         """Keep the column's collation, unless it treats two labels as equal."""

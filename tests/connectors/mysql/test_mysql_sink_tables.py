@@ -427,6 +427,15 @@ def test_a_longer_bit_is_no_bytes(harness: Harness) -> None:
     assert list(harness.sink().plan_text(changes)) == []
 
 
+def test_a_number_that_becomes_a_bit_is_no_bytes(harness: Harness) -> None:
+    number = Column("flags", DataType.parse("INT"), source_type="int")
+    bits = Column("flags", DataType.parse("BINARY(2)"), source_type="bit(12)")
+    sink = created(harness.sink(), USERS, TableSchema((ID, number), ("id",)))
+    sink.apply(0, [AlterColumnType(USERS, bits, number)])
+    commit(sink, 0, block(USERS, TableSchema((ID, bits), ("id",)), [("+I", {"id": 1, "flags": b"\x0f\xfe"})]))
+    assert harness.server.execute("SELECT flags + 0 FROM shop.users") == ((0xFFE,),)
+
+
 SHARDS = (  # types of one table and of the other, the first one's value and as it is read later, another value, type
     ("INT", "year", "SMALLINT", "smallint", 0, 0, 70, "int"),
     ("INT", "year", "STRING", "text", 0, "0", "x", "longtext"),
