@@ -32,7 +32,7 @@ class BlockReader:
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
         self.warnings: list[SpecWarning] = []
-        self.wrong = Wrong(broken(root, ()))
+        self.wrong = Wrong(broken_paths(root, ()))
 
     def block(self, path: Path, model: type[AnyBlock]) -> AnyBlock | None:
         """Return the model of one block, None when it is invalid; problems and warnings are reported."""
@@ -133,17 +133,17 @@ def _model_input(node: Node) -> Any:
     return tree.plain(node)
 
 
-def broken(node: Node, path: Path) -> Iterator[Path]:
+def broken_paths(node: Node, path: Path) -> Iterator[Path]:
     """Yield the paths of values below `path` that could not be read; the reader has reported them."""
     if isinstance(node, Scalar):
         if node.broken:
             yield path
     elif isinstance(node, tree.Listing):
         for index, item in enumerate(node.items):
-            yield from broken(item, (*path, index))
+            yield from broken_paths(item, (*path, index))
     else:
         for key, item in node.items.items():
-            yield from broken(item, (*path, key))
+            yield from broken_paths(item, (*path, key))
 
 
 class Wrong:

@@ -18,7 +18,7 @@ from cdc import registry
 from cdc.errors import Problem, SpecError
 from cdc.options import Block, Options, Remark, SecretStr, SinkOptions, SourceOptions
 from cdc.spec import models, patterns, reader, schemas, sinks, tree
-from cdc.spec.blocks import BlockReader, broken
+from cdc.spec.blocks import BlockReader, broken_paths
 from cdc.spec.files import read_regular
 from cdc.spec.model import Checked, PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.patterns import LocatedPattern
@@ -80,7 +80,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
         mark = root.mark
         message = "must be a mapping with `source` and `sink`"
         raise SpecError([*problems, Problem(file, mark.line, mark.column, "", message, "start with `source:`")])
-    root = models.listed(_filled(root, stand_ins) if stand_ins else root)
+    root = models.with_model_list(_filled(root, stand_ins) if stand_ins else root)
     trees, listed = sinks.of_each_sink(file, root)
     found, warnings, specs = [*_with_paths(root, problems), *listed], set[SpecWarning](), list[PipelineSpec]()
     for each in trees:
@@ -98,7 +98,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
 
 def _with_paths(root: tree.Mapping, problems: Sequence[Problem]) -> Iterator[Problem]:
     """Yield the reader's problems with the path of their value."""
-    paths = {tree.mark_of(root, path): path for path in broken(root, ())}
+    paths = {tree.mark_of(root, path): path for path in broken_paths(root, ())}
     for problem in problems:
         path = paths.get(tree.Mark(problem.line, problem.column), ())
         yield dataclasses.replace(problem, path=tree.dotted(path))
@@ -183,10 +183,12 @@ class _Checker:
         blocks: list[tuple[Path, Block | None]] = [(("source",), source), (("sink",), sink)]
         for name, listed in zip(("route", "transform"), rules, strict=True):
             blocks += [((name, number), rule) for number, rule in enumerate(listed)]
-        found = [each for path, block in blocks for each in patterns.placed(self.root, self.file, path, block)]
+        found = [
+            each for path, block in blocks for each in patterns.located_patterns(self.root, self.file, path, block)
+        ]
         if isinstance(source, SourceOptions):
             self.blocks.problems += map(self.blocks.masked, patterns.without_database(found, source.table_parts))
-            self.blocks.warnings += map(self.blocks.as_warning, patterns.contradicted(found, source.captures()))
+            self.blocks.warnings += map(self.blocks.as_warning, patterns.capture_conflicts(found, source.captures()))
         return found
 
 

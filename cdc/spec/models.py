@@ -213,7 +213,7 @@ class ModelOptions(Block):
         )
 
 
-def listed(root: tree.Mapping) -> tree.Mapping:
+def with_model_list(root: tree.Mapping) -> tree.Mapping:
     """Turn a single `pipeline.model` of the file into a list."""
     one = tree.find(root, PATH)
     if not isinstance(one, tree.Mapping):

@@ -54,7 +54,7 @@ class LocatedPattern:
         return Problem(self.file, self.line, self.column, self.path, message, hint)
 
 
-def placed(root: tree.Node, file: str, path: tree.Path, block: Block | None) -> Iterator[LocatedPattern]:
+def located_patterns(root: tree.Node, file: str, path: tree.Path, block: Block | None) -> Iterator[LocatedPattern]:
     """Yield every pattern in the options of a block of the file."""
     for option in patterns_of(block) if block is not None else ():
         kind = option.kind
@@ -74,7 +74,7 @@ def without_database(patterns: Iterable[LocatedPattern], parts: int) -> Iterator
             yield each.problem(f"`{each.text}` is a pattern of one part, which matches no table", _DATABASE_PART)
 
 
-def contradicted(patterns: Sequence[LocatedPattern], captures: TablePattern | None) -> Iterator[Problem]:
+def capture_conflicts(patterns: Sequence[LocatedPattern], captures: TablePattern | None) -> Iterator[Problem]:
     """Yield problems of patterns that cannot match a captured table, as far as the file shows."""
     if captures is None:
         return

@@ -44,7 +44,7 @@ class SinkTree:
     index: int | None = None
     own: frozenset[str] = frozenset()
 
-    def placed(self, path: str) -> str:
+    def path_in_file(self, path: str) -> str:
         """Return the path in the file for a path in `root`."""
         if self.index is None:
             return path
@@ -58,11 +58,11 @@ class SinkTree:
 
     def problem(self, problem: Problem) -> Problem:
         """Relocate a problem of `root` to its path in the file."""
-        return replace(problem, path=self.placed(problem.path))
+        return replace(problem, path=self.path_in_file(problem.path))
 
     def warning(self, warning: SpecWarning) -> SpecWarning:
         """Relocate a warning of `root` to its path in the file."""
-        return replace(warning, path=self.placed(warning.path))
+        return replace(warning, path=self.path_in_file(warning.path))
 
 
 def of_each_sink(file: str, root: Mapping) -> tuple[Sequence[SinkTree], Sequence[Problem]]:

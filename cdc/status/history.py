@@ -79,7 +79,7 @@ def read_history(root: Path, since_s: float) -> Sequence[Point]:
         raise state_error(path, error, "read") from error
 
 
-def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
+def downsample(points: Sequence[Point], most: int) -> Sequence[Point]:
     """Reduce the points to at most `most`: each has the largest lag and the mean rates of neighbouring points."""
     if len(points) <= most:
         return points

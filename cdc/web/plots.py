@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cdc.status.history import read_history, thinned
+from cdc.status.history import downsample, read_history
 from cdc.status.model import Point, StatusDocument
 from cdc.web.drawing import Plot, Value, plot
 from cdc.web.words import count, lag
@@ -36,4 +36,4 @@ def _points(status: StatusDocument, root: Path, span: str, begin_s: float) -> Se
     """Return the points to show. The shortest range uses those of the status document."""
     if span == "20min":
         return [point for point in status.points if point.at_s >= begin_s]
-    return thinned(read_history(root, begin_s), _MOST)
+    return downsample(read_history(root, begin_s), _MOST)

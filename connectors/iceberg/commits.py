@@ -22,7 +22,7 @@ from cdc.process.faults import crash_point
 from cdc.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Prepared
-from connectors.iceberg.handles import Flush, unpacked
+from connectors.iceberg.handles import Flush, unpack_flushes
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import Catalog, CommitConflict, delete_quietly
 from connectors.iceberg.parquet import read_keys, write_deletes
@@ -69,7 +69,7 @@ class LakeCommits:
             table = find_table(self.catalog, name)
             check_identity(name, None if table is None else table.identity, handles)
             assert table is not None
-            flushes = [flush for handle in handles for flush in unpacked(table.library, handle.payload)]
+            flushes = [flush for handle in handles for flush in unpack_flushes(table.library, handle.payload)]
             found = table.batch(self.pipeline)
             if found > batch:
                 raise another_past(name, found, batch)

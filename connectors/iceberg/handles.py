@@ -32,7 +32,7 @@ class Flush:
     keys_path: str = ""
 
 
-def packed(table: Any, flushes: Sequence[Flush]) -> bytes:
+def pack_flushes(table: Any, flushes: Sequence[Flush]) -> bytes:
     """The payload with the flushes of one table in one task. `table` is the library's."""
     return json.dumps([
         {
@@ -43,8 +43,8 @@ def packed(table: Any, flushes: Sequence[Flush]) -> bytes:
     ]).encode()  # fmt: skip
 
 
-def unpacked(table: Any, payload: bytes) -> list[Flush]:
-    """The flushes in a payload that `packed` made."""
+def unpack_flushes(table: Any, payload: bytes) -> list[Flush]:
+    """The flushes in a payload that `pack_flushes` made."""
     items = json.loads(payload)
     return [
         Flush(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.sink import TaskAttempt
-from connectors.iceberg.handles import Flush, packed
+from connectors.iceberg.handles import Flush, pack_flushes
 from connectors.iceberg.library import Catalog
 from connectors.iceberg.parquet import keys_file, write_bytes, write_rows
 from connectors.iceberg.partitions import Partition, split_by_partition
@@ -83,7 +83,7 @@ class Load:
 
     def finish(self) -> Any:
         """The handle, `{"id": the table's UUID}` with the flushes as its payload."""
-        return {"id": self._table.identity}, packed(self._table.library, self._flushes)
+        return {"id": self._table.identity}, pack_flushes(self._table.library, self._flushes)
 
     def cancel(self) -> None:
         """Stop writing; the written files are removed later, because their paths are noted."""

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ValidationInfo
 
 from cdc.options import AnyCase, Duration, Field, Line, OptionError, Remark, SecretStr, Size
 from cdc.schema import TableId
-from connectors.iceberg.partitions import parsed
+from connectors.iceberg.partitions import parse_partition
 from connectors.shared.lake.options import CATALOG, TABLE, LakeSinkOptions, from_folder, partition_keys
 
 _DECIDED = {
@@ -30,7 +30,7 @@ _KEPT_METADATA = {
 def _check_partitions(text: str) -> str:
     try:
         for fields in partition_keys(text).values():
-            parsed(fields)
+            parse_partition(fields)
     except ValueError as error:
         raise OptionError(str(error), "such as shop.orders:day(created),bucket[16](id)") from None
     return text

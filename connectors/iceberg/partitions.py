@@ -57,7 +57,7 @@ class PartitionField:
         return self.column if self.transform == "identity" else f"{self.transform}({self.column})"
 
 
-def parsed(fields: Sequence[str]) -> tuple[PartitionField, ...]:
+def parse_partition(fields: Sequence[str]) -> tuple[PartitionField, ...]:
     """Parse the fields of one table. Raises ValueError for one that is malformed."""
     return tuple(_field(text.strip()) for text in fields)
 

@@ -18,7 +18,7 @@ from connectors.shared.lake.rewrite import fill_nulls, gather_batches
 _FLUSH_BYTES = 128 << 20
 
 
-def rewritten(
+def rewrite_files(
     table: LakeTable,
     snapshot: SnapshotFiles,
     chosen: Iterable[Any],

@@ -14,7 +14,7 @@ from cdc.evolution.rules import NewColumn
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import DataType, TableId, TableSchema
 from connectors.iceberg.options import property_problems
-from connectors.iceberg.partitions import parsed
+from connectors.iceberg.partitions import parse_partition
 from connectors.iceberg.types import data_type, holds, iceberg_type, widens
 from connectors.shared.lake.rules import LakeRules, PartitionedTable, partition_columns
 
@@ -78,7 +78,7 @@ class IcebergRules(LakeRules):
 
     def new_table(self, table: TableId, schema: TableSchema) -> PartitionedTable:
         """The table to create. Raises ChangeRefused for columns that it cannot be partitioned by."""
-        fields = parsed(self.new_partition(table))
+        fields = parse_partition(self.new_partition(table))
         names = partition_columns(table, schema, [part.column for part in fields])
         partition = tuple(replace(part, column=name) for part, name in zip(fields, names, strict=True))
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)

@@ -18,7 +18,7 @@ from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles
 from connectors.iceberg.library import Catalog, delete_quietly, identifier
 from connectors.iceberg.partitions import PartitionField
-from connectors.iceberg.rewrite import live_rows, rewritten
+from connectors.iceberg.rewrite import live_rows, rewrite_files
 from connectors.iceberg.row_positions import SnapshotFiles
 from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.snapshots import SnapshotChange, describing_files, live_entries, publish
@@ -127,7 +127,7 @@ class IcebergSession(LakeSession):
         if value is not None:
             prefix = f"{table.file_prefix(self._pipeline)}-fill-h{table.head}"
             snapshot = SnapshotFiles.of(table)
-            files = rewritten(table, snapshot, snapshot.data.values(), prefix, {column.name: value})
+            files = rewrite_files(table, snapshot, snapshot.data.values(), prefix, {column.name: value})
             publish(self._catalog, table, SnapshotChange("overwrite", files, replaces_all=True))
 
     def alter_column(self, operation: op.AlterColumnOp) -> None:

@@ -19,7 +19,7 @@ from cdc.schema import TableId
 from connectors.iceberg.expired import ExpiredFiles, unshared_files
 from connectors.iceberg.index import KeyIndex, only_an_index
 from connectors.iceberg.library import Catalog, CommitConflict
-from connectors.iceberg.rewrite import rewritten
+from connectors.iceberg.rewrite import rewrite_files
 from connectors.iceberg.row_positions import SnapshotFiles
 from connectors.iceberg.snapshots import SnapshotChange, commit, publish
 from connectors.iceberg.tables import LakeTable, find_table, get_table
@@ -102,7 +102,7 @@ class Upkeep:
         removed = [file.file_path for file in chosen]
         removed += [delete.file_path for file in chosen for delete in snapshot.deletes.get(file.file_path, ())]
         # A command and a run may merge files of the same head at once: neither overwrites files that the other names.
-        merged = rewritten(table, snapshot, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
+        merged = rewrite_files(table, snapshot, chosen, f"{table.file_prefix(self.pipeline)}-compact-{uuid4().hex}")
         change = SnapshotChange("replace" if merged else "delete", merged, removed=frozenset(removed))
         table, head = self._publish(table, snapshot, chosen, change)
         index = KeyIndex(self.folder, table)

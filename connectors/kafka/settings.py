@@ -112,7 +112,7 @@ class KafkaConnectionOptions(Block):
         known = {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
         if self.sasl_jaas_config is not None:
             known = {**jaas_login(self.sasl_jaas_config.get_secret_value()), **known}
-        return KafkaSettings(self.bootstrap_servers, translated({**plain, **known}), self.retry_timeout_s)
+        return KafkaSettings(self.bootstrap_servers, librdkafka_settings({**plain, **known}), self.retry_timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class KafkaSettings:
         return {**self.client, "bootstrap.servers": self.bootstrap, **fixed}
 
 
-def translated(properties: Mapping[str, str]) -> dict[str, str]:
+def librdkafka_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """The settings by librdkafka's names, from those of either client."""
     found = {_RENAMED.get(name, name): text for name, text in properties.items() if name not in _MEANINGLESS}
     if found.get("ssl.endpoint.identification.algorithm") == "":

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cdc.progress import ChangeCounts
-from cdc.status.history import FILE_NAME, HistoryFile, read_history, thinned
+from cdc.status.history import FILE_NAME, HistoryFile, downsample, read_history
 from cdc.status.model import Point, SinkLag, StatusDocument
 
 NOW = StatusDocument("s-1", "s", "mysql", "duckdb", "running", 1, "here", 1.0, 1.0)
@@ -44,7 +44,7 @@ def test_lines_that_a_crash_cut_are_left_out(tmp_path: Path) -> None:
 
 def test_a_long_range_is_thinned_by_the_largest_lag() -> None:
     points = [Point(float(n), float(n % 7), 1.0, 2.0) for n in range(1000)]
-    found = thinned(points, 100)
+    found = downsample(points, 100)
     assert (len(found), max(point.lag_s or 0.0 for point in found)) == (100, 6.0)
     assert json.dumps([found[0].at_s, found[0].read_per_s, found[0].written_per_s]) == "[0.0, 1.0, 2.0]"
-    assert thinned(points[:5], 100) == points[:5]
+    assert downsample(points[:5], 100) == points[:5]

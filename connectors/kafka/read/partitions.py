@@ -17,7 +17,7 @@ from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.read import consumers, startup
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
 from connectors.kafka.read.pending import OffsetLost, Pending, assign, collect, lost_offset
-from connectors.kafka.read.topic_ids import TopicIds, lost
+from connectors.kafka.read.topic_ids import TopicIds, topic_lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _ASK_AGAIN_S = 2.0
@@ -79,7 +79,7 @@ class Partitions:
         """
         changed = self._ids.changed_topics({topic: id_ for topic, id_ in ids.items() if self._options.reads(topic)})
         if changed and self._options.on_lost == "fail":
-            raise lost(changed)
+            raise topic_lost(changed)
         return changed
 
     def cut_partitions(self, at: KafkaOffset) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from connectors.kafka.read.history import HistoryState
 from connectors.kafka.read.pending import Pending
 from connectors.kafka.read.range_reader import RangeReader
 from connectors.kafka.read.ranges import Range
-from connectors.kafka.read.topic_ids import TopicIds, lost
+from connectors.kafka.read.topic_ids import TopicIds, topic_lost
 from connectors.kafka.source_options import KafkaSourceOptions
 
 
@@ -67,7 +67,7 @@ class TopicReader:
         """The topics recreated since their messages were planned. Raises PositionLost if the options say so."""
         recreated = self._topics.changed_topics(ids)
         if recreated and self._options.on_lost == "fail":
-            raise lost(recreated)
+            raise topic_lost(recreated)
         for _, topic, _, first, last in ranges:
             if topic in recreated:
                 self._count(f"messages-lost {topic}", last - first)

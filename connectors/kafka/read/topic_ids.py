@@ -49,7 +49,7 @@ class TopicIds:
         return dict.fromkeys(missing, "was deleted") | dict.fromkeys(recreated, "was deleted and recreated")
 
 
-def lost(changed: Mapping[str, str]) -> PositionLost:
+def topic_lost(changed: Mapping[str, str]) -> PositionLost:
     """The error about topics whose log no longer exists."""
     topic, reason = min(changed.items())
     return PositionLost(

@@ -54,7 +54,7 @@ def _tables_below(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[
     return found
 
 
-def followed(links: Iterable[Link], entries: Iterable[SchemaEntry]) -> list[Link]:
+def links_after(links: Iterable[Link], entries: Iterable[SchemaEntry]) -> list[Link]:
     """Return the foreign keys and those declared by history entries, under all names that these give the tables.
 
     A dropped foreign key stays, as rows from its time may still be ahead. Pure.

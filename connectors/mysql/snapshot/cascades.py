@@ -26,7 +26,7 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import end_of_log, server_info
 from connectors.mysql.snapshot.cascade_targets import (
     Links,
-    followed,
+    links_after,
     read_links,
     write_links,
 )
@@ -64,7 +64,7 @@ class Cascading:
         if (end.server, end.schemas) == self._looked_at:
             return
         entries = self._history.entries(start.schemas, end.schemas)
-        write_links(self._store, followed(read_links(self._store), entries))
+        write_links(self._store, links_after(read_links(self._store), entries))
         retry = self._streams.retry
         try:
             self._now, until = retry.call(self._read_links, "asking for foreign keys")

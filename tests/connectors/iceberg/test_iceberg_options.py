@@ -10,7 +10,7 @@ from together import together
 
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from connectors.iceberg.options import IcebergSinkOptions
-from connectors.iceberg.partitions import PartitionField, parsed
+from connectors.iceberg.partitions import PartitionField, parse_partition
 
 
 @together(
@@ -45,12 +45,12 @@ def test_an_address_with_a_password_is_not_shown() -> None:
 
 
 def test_partition_fields_are_read_as_flink_cdc_writes_them() -> None:
-    fields = parsed(("region", "days(at)", "bucket[16](id)", "truncate[4](code)"))
+    fields = parse_partition(("region", "days(at)", "bucket[16](id)", "truncate[4](code)"))
     assert [field.name for field in fields] == ["region", "at_day", "id_bucket", "code_trunc"]
     assert fields[2] == PartitionField("id", "bucket[16]")
     for wrong in ("bucket(id)", "day[3](at)", "minute(at)", "bucket[0](id)"):
         with pytest.raises(ValueError, match=r"neither a column nor a transform|have a number"):
-            parsed((wrong,))
+            parse_partition((wrong,))
 
 
 def test_the_plan_shows_partition_fields_and_properties(tmp_path: Path) -> None:

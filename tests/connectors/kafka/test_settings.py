@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from together import together
 
-from connectors.kafka.settings import KafkaConnectionOptions, KafkaSettings, jaas_login, translated
+from connectors.kafka.settings import KafkaConnectionOptions, KafkaSettings, jaas_login, librdkafka_settings
 
 
 def options(**properties: object) -> KafkaConnectionOptions:
@@ -20,7 +20,7 @@ def test_settings_of_the_java_client_are_translated_and_its_own_machinery_is_lef
         "max.request.size": "2000000", "acks": "all", "key.serializer": "org.example.Serializer",
         "ssl.endpoint.identification.algorithm": "", "max.partition.fetch.bytes": "65536",
     }  # fmt: skip
-    assert translated(given) == {
+    assert librdkafka_settings(given) == {
         "message.max.bytes": "2000000", "acks": "all", "ssl.endpoint.identification.algorithm": "none",
         "fetch.message.max.bytes": "65536",
     }  # fmt: skip

@@ -17,7 +17,7 @@ from connectors.mysql.snapshot.chunk import LEFT, Begin, Entry, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.requests import Requests, SnapshotRequest, begin_for
-from connectors.mysql.snapshot.plan.table_snapshots import continued
+from connectors.mysql.snapshot.plan.table_snapshots import continuing_snapshots
 
 
 class LogEntries:
@@ -85,7 +85,7 @@ class LogEntries:
             return table not in known or not self._captures(table)
 
         kept = [entry for entry in entries if not (isinstance(entry, Begin) and is_left(entry.table))]
-        ended = [table for table in continued(self._plan.snapshots(start.chunks), kept) if is_left(table)]
+        ended = [table for table in continuing_snapshots(self._plan.snapshots(start.chunks), kept) if is_left(table)]
         self._notices += [f"{table} is not captured any more: its copying ends where it is" for table in ended]
         return [*kept, *(TableEnd(table, LEFT) for table in ended)]
 
@@ -132,7 +132,7 @@ class LogEntries:
         before, here, marks = start.chunks, start.sequence, self._marks.refresh()
         return [
             snapshot.restarted(table)
-            for table, snapshot in continued(self._plan.snapshots(before), entries).items()
+            for table, snapshot in continuing_snapshots(self._plan.snapshots(before), entries).items()
             if snapshot.chunks and not snapshot.is_finished(before, marks, here)
         ]
 

@@ -109,7 +109,9 @@ class TableSnapshot:
         return self._ahead.values()
 
 
-def continued(snapshots: Mapping[TableId, TableSnapshot], entries: Iterable[Entry]) -> dict[TableId, TableSnapshot]:
+def continuing_snapshots(
+    snapshots: Mapping[TableId, TableSnapshot], entries: Iterable[Entry]
+) -> dict[TableId, TableSnapshot]:
     """Return the snapshots that continue through further entries, by their later names; not ended or restarted ones."""
     found = dict(snapshots)
     for entry in entries:

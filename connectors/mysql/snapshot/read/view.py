@@ -134,7 +134,7 @@ def _low(
 def _committed(sessions: ChunkSessions, retry: RetryPolicy) -> tuple[LogPosition | None, str]:
     """Return the end of the log and the committed transactions, once all transactions before that end are committed."""
     end = sessions.end_of_log()
-    underway = owned(sessions.gtids_underway())
+    underway = parse_owned_gtids(sessions.gtids_underway())
     pause_s = _COMMIT_PAUSE_S
     pauses = Backoff(replace(retry, timeout_s=_COMMIT_S, first_pause_s=pause_s, longest_pause_s=pause_s), "commits")
     while True:
@@ -145,7 +145,7 @@ def _committed(sessions: ChunkSessions, retry: RetryPolicy) -> tuple[LogPosition
             return None, sessions.executed_gtids()
 
 
-def owned(text: str) -> GtidSet:
+def parse_owned_gtids(text: str) -> GtidSet:
     """Parse @@GLOBAL.gtid_owned: `uuid[:tag]:number#thread:...`, the next source without a separator.
 
     Format: MySQL `sql/rpl_gtid.h`, Owned_gtids::to_string.

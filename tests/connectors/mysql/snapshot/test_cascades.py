@@ -30,7 +30,7 @@ from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.tracker import Tracker
 from connectors.mysql.server import server_info
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.cascade_targets import Parent, followed, parents_of, read_links, write_links
+from connectors.mysql.snapshot.cascade_targets import Parent, links_after, parents_of, read_links, write_links
 from connectors.mysql.snapshot.cascades import Cascading
 from connectors.mysql.snapshot.chunk import Begin, TableEnd
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
@@ -133,11 +133,11 @@ def test_a_foreign_key_is_followed_under_each_name_that_the_log_gives_its_tables
         SchemaEntry({}, delta=Delta(links=(Link(old, C, ("id",), "CASCADE"),))),
         SchemaEntry({}, (RenameTable(old, new), RenameTable(C, G))),
     ]
-    found = parents_of(followed(LINKS[:1], entries), [P, C, G, new, old].__contains__)
+    found = parents_of(links_after(LINKS[:1], entries), [P, C, G, new, old].__contains__)
     assert {parent: targets.deletes for parent, targets in found.items()} == {P: {C, G}, old: {C, G}, new: {C, G}}
     delta = Delta(links=(Link(old, old, ("id",), "CASCADE"),))
     to_itself = [SchemaEntry({}, (RenameTable(old, new),), delta=delta)]
-    found = parents_of(followed([], to_itself), {new}.__contains__)  # MariaDB: `old` may be made anew
+    found = parents_of(links_after([], to_itself), {new}.__contains__)  # MariaDB: `old` may be made anew
     assert {parent: targets.deletes for parent, targets in found.items()} == {old: {new}, new: {new}}
 
 

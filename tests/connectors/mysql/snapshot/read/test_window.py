@@ -21,7 +21,7 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import EndOfLog
 from connectors.mysql.server.positions import LogPosition, file_number
 from connectors.mysql.snapshot.read.throttle import BURST_S, Throttle
-from connectors.mysql.snapshot.read.view import difference, owned
+from connectors.mysql.snapshot.read.view import difference, parse_owned_gtids
 from connectors.mysql.snapshot.read.window import Unusable, Window, buffers_until, names_table
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
@@ -168,10 +168,10 @@ def test_statements_that_may_alter_the_table(statement: bytes, names: bool) -> N
 
 def test_transactions_underway_as_the_server_shows_them() -> None:
     one, two = "739b999e-e5f4-11f1-ac53-02fc00000001", "12345678-1234-1234-1234-123456789012"
-    assert owned("") == GtidSet()
-    assert owned(f"{one}:17#8") == GtidSet.parse(f"{one}:17")
-    assert owned(f"{one}:17#8:19#21{two}:5#33") == GtidSet.parse(f"{one}:17:19,{two}:5")
-    assert owned(f"{one}:17#8,{one}:blue:3#9:4#12") == GtidSet.parse(f"{one}:17:blue:3-4")
+    assert parse_owned_gtids("") == GtidSet()
+    assert parse_owned_gtids(f"{one}:17#8") == GtidSet.parse(f"{one}:17")
+    assert parse_owned_gtids(f"{one}:17#8:19#21{two}:5#33") == GtidSet.parse(f"{one}:17:19,{two}:5")
+    assert parse_owned_gtids(f"{one}:17#8,{one}:blue:3#9:4#12") == GtidSet.parse(f"{one}:17:blue:3-4")
 
 
 def test_what_makes_a_table_another_one() -> None:
