@@ -148,7 +148,8 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
         return fit_change(change, sink) if applied else Outcome()
     if behavior is Behavior.EXCEPTION:
         raise ChangeRefused(
-            f"the source changed the table ({described(change)}), and schema.change.behavior is exception",
+            f"the source or an edited rule changed the table ({described(change)}), "
+            "and schema.change.behavior is exception",
             where=str(change.table),
             hint="write evolve or lenient to carry such changes out, or ignore, and start again",
         )

@@ -188,9 +188,9 @@ class Machine:
 
     def _step(self, event: on.Event, target: Target, schema: TableSchema | None, new: Target | None = None) -> None:
         step = Step(self.tables, event, target, schema, new)
-        if step.is_respelled and isinstance(event, on.TableChanged) and event.uncertain is None:
-            why = on.Uncertain(f"{step.change_text}: values that tell rows apart are written differently in the sink")
-            step = Step(self.tables, replace(event, uncertain=why), target, schema, new)
+        if isinstance(event, on.TableChanged) and event.uncertain is None and (why := _why_rows_are_lost(step)):
+            uncertain = on.Uncertain(f"{step.change_text}: {why}")
+            step = Step(self.tables, replace(event, uncertain=uncertain), target, schema, new)
         cell = TRANSITIONS[step.state, type(event)]
         if isinstance(cell, Impossible):
             raise _impossible(step, cell)
@@ -264,6 +264,15 @@ class Machine:
                 return PairState(to, self.tables.now.batch, why, before.by_user)
             case _:
                 return PairState(to, self.tables.now.batch, JOINED, before.by_user, before.ordered)
+
+
+def _why_rows_are_lost(step: Step) -> str:
+    """Why existing rows would not be found any more after a change of their table; empty if they are."""
+    if step.is_respelled:
+        return "values that tell rows apart are written differently in the sink"
+    if step.leaves_values and holds(step, "not keyed") and holds(step, "replaceable"):
+        return "rows without a key are found by all of their values, and those that are there would keep others"
+    return ""
 
 
 def _statement(event: on.Event) -> SourceStatement | None:

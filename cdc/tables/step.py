@@ -155,6 +155,11 @@ class Step:
         unchecked = stored == known.type or event.uncertain is not None
         return unchecked and respelled(change.column.type, change.old.type, stored)
 
+    @property
+    def leaves_values(self) -> bool:
+        """Whether rows of a merged table keep values that their source does not have any more, or get others."""
+        return self.sink.merged and isinstance(self.event, on.TableChanged) and bool(self.unmerged_part)
+
     def grows(self, operation: Callable[[Step], None]) -> bool:
         """Whether an operation changes the columns or the key of the sink table."""
         before, sinks = self.sink_schema, self.tables.sinks

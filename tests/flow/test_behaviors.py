@@ -124,7 +124,9 @@ def test_ignore_keeps_the_table_as_it_was() -> None:
 
 def test_exception_stops_at_the_first_change() -> None:
     sink = ListSink()
-    with pytest.raises(ChangeRefused, match=r"shop\.members: the source changed the table \(add\.column gender"):
+    with pytest.raises(
+        ChangeRefused, match=r"shop\.members: the source or an edited rule changed the table \(add\.column gender"
+    ):
         run(script(), sink, routing("exception"))
 
 

@@ -22,8 +22,11 @@ from cdc.schema import (
     AddColumn,
     CreateShadow,
     CreateTable,
+    DropColumn,
     DropTable,
+    RenameColumn,
     RenameTable,
+    SchemaChange,
     SwapShadow,
     TableId,
     TableSchema,
@@ -42,6 +45,7 @@ from cdc.testing import FailAt, block
 
 C, ALL, OTHER = TableId("shop", "c"), TableId("ods", "all"), TableId("ods", "other")
 KEYLESS = TableSchema((replace(ID, nullable=True),))
+MORE = replace(NOTE, name="more", default="d")
 TOGETHER = to((A, ALL), (B, ALL), (C, ALL))
 
 
@@ -328,6 +332,39 @@ def test_a_table_that_others_join_in_the_middle_of_its_copy_is_copied_with_them(
     source.now[A] = rows(SMALL, 1, 3, sequence=20)
     pipeline.run(TOGETHER)
     assert (pipeline.sink.tables, pipeline.ids(ALL)) == ({ALL, OTHER}, [1, 3, 11])
+
+
+@together(
+    "change, schema",
+    [
+        (DropColumn(A, "note"), KEYLESS),
+        (RenameColumn(A, "note", "text"), TableSchema((*KEYLESS.columns, replace(NOTE, name="text")))),
+        (AddColumn(A, MORE), TableSchema((*KEYLESS.columns, NOTE, MORE))),
+    ],
+)
+def test_without_a_key_all_are_copied_where_rows_would_keep_other_values(
+    tmp_path: Path, change: SchemaChange, schema: TableSchema
+) -> None:
+    """A delete of B's row finds it, although a default came to it, and one of A's, although it has a further column."""
+    noted = TableSchema((*KEYLESS.columns, NOTE))
+    was = [("+I", {"id": 1, "note": "x"}), ("+I", {"id": 2, "note": "x"})]
+    source = LiveSource(
+        [
+            CreateTable(A, noted),
+            CreateTable(B, noted),
+            block(A, noted, was, sequence=1),
+            block(B, noted, was, sequence=2),
+        ],
+        {A: block(A, schema, [], sequence=20), B: block(B, noted, was[:1], sequence=20)},
+    )
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.run(TOGETHER)
+    source.add(change, block(B, noted, [("-D", was[1][1])], sequence=3))
+    pipeline.run(TOGETHER)
+    assert (asked(pipeline), pipeline.ids(ALL)) == ([A, B], [1])
+    source.add(block(B, noted, [("-D", was[0][1])], sequence=30))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == []
 
 
 def test_a_deleted_row_is_deleted_in_the_copy_too(tmp_path: Path) -> None:
