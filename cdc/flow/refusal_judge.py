@@ -50,7 +50,7 @@ class RefusalJudge:
     Dropping or renaming a column of the key changes the key. A table is re-snapshotted if its source does so
     automatically, or if the user has requested it (`cdc resync`).
 
-    `way_out` is the user's next step for the last change that was not tolerated.
+    `hint` is the user's next step for the last change that was not tolerated.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RefusalJudge:
     ) -> None:
         """`changes` are all changes of the batch, in order; `before` is the sink's tables, `after` all after them."""
         self._sink, self._source, self._middle = sink, source, middle
-        self._before, self._changes, self._after, self.way_out = before, changes, after, _SKIP
+        self._before, self._changes, self._after, self.hint = before, changes, after, _SKIP
         self._skips = middle.policy.behavior is Behavior.TRY_EVOLVE
 
     def can_skip(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
@@ -84,7 +84,7 @@ class RefusalJudge:
             return True
         resync = "" if source is None else f"run `cdc resync FILE {source}`, which snapshots it as the server has it"
         other = _START_OVER if self._is_of_a_key(change) else _SKIP
-        self.way_out = "; or ".join(filter(None, (resync, other)))
+        self.hint = "; or ".join(filter(None, (resync, other)))
         return False
 
     def needs_snapshot(self, refused: SchemaChange) -> bool:

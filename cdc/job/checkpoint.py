@@ -18,7 +18,7 @@ from cdc.errors import StateError
 from cdc.offsets import BATCH_KEY
 from cdc.source import Offset
 from cdc.state.directory import StateDir
-from cdc.state.durable import sync_file, way_out, write_file
+from cdc.state.durable import hint_for, sync_file, write_file
 from cdc.state.store import RESTORE
 
 
@@ -52,7 +52,7 @@ def sync_offsets(checkpoint: Path, batch: int) -> None:
         sync_file(path)
     except OSError as error:
         reason = f"Spark's offsets cannot be put on disk: {error.strerror}"
-        raise StateError(reason, where=str(path), hint=way_out(error)) from error
+        raise StateError(reason, where=str(path), hint=hint_for(error)) from error
 
 
 def any_planned(checkpoint: Path) -> bool:

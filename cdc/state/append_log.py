@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cdc.errors import StateError
-from cdc.state.durable import way_out, write_file
+from cdc.state.durable import hint_for, write_file
 
 _RESTORE = "restore the state directory from a copy, or start over with an empty one"
 
@@ -179,7 +179,7 @@ class AppendLog:
 
     def _failed(self, verb: str, error: OSError) -> StateError:
         return StateError(
-            f"the {self._kind} cannot be {verb}: {error.strerror or error}", where=str(self.path), hint=way_out(error)
+            f"the {self._kind} cannot be {verb}: {error.strerror or error}", where=str(self.path), hint=hint_for(error)
         )
 
     def _damaged_error(self, reason: str) -> StateError:

@@ -42,10 +42,10 @@ _OTHER = "see what is wrong there and start again; nothing was lost"
 def state_error(path: Path, error: OSError, verb: str = "write") -> StateError:
     """An error of the operating system as a StateError; `path` is used if the error names no file."""
     reason = error.strerror or type(error).__name__
-    return StateError(f"cannot {verb} the state: {reason}", where=str(error.filename or path), hint=way_out(error))
+    return StateError(f"cannot {verb} the state: {reason}", where=str(error.filename or path), hint=hint_for(error))
 
 
-def way_out(error: OSError) -> str:
+def hint_for(error: OSError) -> str:
     """The user's next step after an error of the operating system."""
     return _HINTS.get(error.errno or 0, _OTHER)
 

@@ -271,7 +271,7 @@ def _why_rows_are_lost(step: Step) -> str:
     if step.is_respelled:
         return "values that tell rows apart are written differently in the sink"
     if step.leaves_values and holds(step, "not keyed") and holds(step, "replaceable"):
-        return "rows without a key are found by all of their values, and those that are there would keep others"
+        return "rows without a key are found by all of their values, and existing rows would keep other values"
     return ""
 
 

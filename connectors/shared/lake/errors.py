@@ -42,7 +42,7 @@ def library_errors(
         text = first_line(error, secrets)
         if _is_gone(error):
             raise SinkUnavailable(text, where=where, hint=_GONE_HINT) from error
-        if any(words in text.lower() for words in _DISK_IS_FULL):
+        if any(mark in text.lower() for mark in _DISK_IS_FULL):
             raise SinkError(text, where=where, hint=_SPACE_HINT) from error
         if _is_away(error, names, words):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
@@ -68,8 +68,8 @@ def is_refusal(error: SinkError) -> bool:
     Some behaviors skip a refused change.
     """
     text = str(error).lower()
-    told = any(word in text for word in (*_STORE_REFUSES, *_DISK_IS_FULL))
-    return not (told or error.retryable or isinstance(error.__cause__, OSError))
+    is_environment = any(mark in text for mark in (*_STORE_REFUSES, *_DISK_IS_FULL))
+    return not (is_environment or error.retryable or isinstance(error.__cause__, OSError))
 
 
 @contextmanager
