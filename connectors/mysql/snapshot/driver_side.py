@@ -31,7 +31,6 @@ class _SnapshotProgress:
     estimated: int = 0
     done: int = 0
     planned: int = 0
-    complete: bool = False
     started_s: float = 0.0
     updated_s: float = 0.0
     why: str = ""
@@ -91,7 +90,6 @@ class DriverSide:
                     known = self._tables[table]
                     known.planned += entry.replaces is None
                     known.estimated = max(known.estimated, entry.table_rows)
-                    known.complete = known.complete or entry.last
                     self._chunks[index] = known
                     if self._old is not None and index not in self._old:
                         known.started_s = known.started_s or now
@@ -120,16 +118,19 @@ def _progress(table: TableId, known: _SnapshotProgress, now: float) -> TableProg
     while known.recent and known.recent[0][0] < now - RATE_S:
         known.recent.popleft()
     span_s = min(RATE_S, max(1.0, now - known.started_s))
-    complete = known.ended
     return TableProgress(
         table,
-        "done" if complete else "copying" if known.planned else "waiting",  # a chunk is read by the batch that plans it
+        "done"
+        if known.ended
+        else "copying"
+        if known.planned
+        else "waiting",  # a chunk is read by the batch that plans it
         known.rows,
-        known.rows if complete else max(known.estimated, known.rows),
+        known.rows if known.ended else max(known.estimated, known.rows),
         known.done,
         known.planned,
         known.started_s,
         known.updated_s,
-        0.0 if complete else sum(rows for _, rows in known.recent) / span_s,
+        0.0 if known.ended else sum(rows for _, rows in known.recent) / span_s,
         known.why,
     )

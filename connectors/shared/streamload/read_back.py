@@ -45,7 +45,7 @@ class LoadedRows:
     ) -> None:
         fail = RejectedValuePolicy.FAIL
         policy = RejectedValuePolicy.NULL if rules.rejected_values is fail else rules.rejected_values
-        self._sql, self._schema, self._target, self._dialect = sql, schema, target, dialect
+        self._sql, self._schema, self._target = sql, schema, target
         self._fitter = Fitter(
             schema, target, dialect.limits, policy, time_zone=rules.time_zone, max_key_bytes=rules.max_key_bytes
         )
