@@ -177,10 +177,10 @@ def _missing_keys(projection: Projection, texts: RuleTexts) -> Iterator[Problem]
     if len(items) < len(projection.items):
         return
     names = [item.name or (item.node.name if isinstance(item.node, Name) else "") for item in items]
-    for text in (texts.primary_keys, texts.partition_keys):
-        for key in _names(text) if text is not None else ():
+    for text in filter(None, (texts.primary_keys, texts.partition_keys)):
+        for key in _names(text):
             if key.casefold() not in {name.casefold() for name in names}:
-                yield missing_key(text, key, names)  # type: ignore[arg-type]
+                yield missing_key(text, key, names)
 
 
 def _calls(projection: Projection | None, condition: Condition | None) -> Iterator[tuple[SqlText, Call]]:

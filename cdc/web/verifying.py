@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cdc.errors import CdcError, NotNow
 from cdc.serve.control import Control, PipelineView
@@ -81,9 +81,9 @@ class Verifications:
             return
         self._update(view.name, state=_verdict(result), ended_s=time.time(), summary=result.summary)
 
-    def _update(self, name: str, **fields: object) -> None:
+    def _update(self, name: str, **fields: Any) -> None:
         with self._lock:
-            self._found[name] = replace(self._found[name], **fields)  # type: ignore[arg-type]
+            self._found[name] = replace(self._found[name], **fields)
 
 
 def _verdict(result: Verification) -> str:

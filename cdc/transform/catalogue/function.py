@@ -37,7 +37,11 @@ from cdc.transform.types import (
 from cdc.types.kinds import BINARIES
 
 Nullability = Choice["any", "never", "always"]
-Sql = str | tuple[str, ...] | Callable[[list[str], Typed], str]
+SqlRule = Callable[[list[str], Typed], str]
+"""Returns a call's SQL from its arguments' SQL and the typed call."""
+Sql = str | tuple[str, ...] | SqlRule
+ResultRule = Callable[[list[Typed], Span], Typed]
+"""Returns the typed call from the converted arguments. Raises ExpressionError for arguments that do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Function:
     name: str
     group: str
     arguments: str
-    result: SqlType | Callable[[list[Typed], Span], Typed]
+    result: SqlType | ResultRule
     sql: Sql
     meaning: str
     nulls: Nullability = "any"

@@ -6,7 +6,7 @@ import re
 
 from cdc.schema import Kind
 from cdc.transform import operators
-from cdc.transform.catalogue.function import Function
+from cdc.transform.catalogue.function import Function, ResultRule
 from cdc.transform.conversions import failing, text_literal
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, mistake
@@ -91,7 +91,7 @@ def _pointer_sql(key: str) -> str:
 _STEP = re.compile(r"""\.(?:"(?:[^"*\\]|\\.)+"|[^.\["*]+)|\[\d{1,9}\]""")
 
 
-def _path(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
+def _path(name: str, kind: SqlType) -> ResultRule:
     """Return the rule of JSON_VALUE and JSON_QUERY. Paths to several values, a list in the engine, are mistakes."""
 
     def rule(args: list[Typed], span: Span) -> Typed:
@@ -133,7 +133,7 @@ def _row_sql(args: list[str], node: Typed) -> str:
     return "struct_pack(" + ", ".join(f"f{number} := {arg}" for number, arg in enumerate(args)) + ")"
 
 
-def _contains(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
+def _contains(name: str, kind: SqlType) -> ResultRule:
     def rule(args: list[Typed], span: Span) -> Typed:
         element = element_type(args[0].type)
         needle = Typed("column", element, value="element", span=args[1].span)
@@ -151,7 +151,7 @@ def _element(args: list[Typed], span: Span) -> Typed:
     return call("ELEMENT", element_type(args[0].type), args, span, nullable=True, fails=True)
 
 
-def _parsed(name: str):  # type: ignore[no-untyped-def]
+def _parsed(name: str) -> ResultRule:
     def rule(args: list[Typed], span: Span) -> Typed:
         text = args[0] if is_text(args[0].type) else cast(args[0], STRING)
         return cast(text, JSON, safe=name.startswith("TRY"), span=span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc.schema import DataType, Kind
 from cdc.transform import operators
-from cdc.transform.catalogue.function import Function, aliases, same_as_first
+from cdc.transform.catalogue.function import Function, ResultRule, SqlRule, aliases, same_as_first
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, mistake
 from cdc.transform.types import DOUBLE, INT, STRING, decimal, digits, is_integer, kind_of
@@ -13,7 +13,7 @@ _G, _C = "Numbers", "Choices"
 _MATHS = "Flink CDC has no such function."
 
 
-def _integral_rule(name: str) -> object:
+def _integral_rule(name: str) -> ResultRule:
     def rule(args: list[Typed], span: Span) -> Typed:
         kind = args[0].type
         if kind_of(kind) is Kind.DECIMAL:
@@ -41,7 +41,7 @@ def _round_sql(args: list[str], node: Typed) -> str:
     return f"round({args[0]}, {min(max(node.value, -40), 40)})"
 
 
-def _whole_sql(function: str):  # type: ignore[no-untyped-def]
+def _whole_sql(function: str) -> SqlRule:
     def render(args: list[str], node: Typed) -> str:
         return args[0] if is_integer(node.args[0].type) else f"{function}({args[0]})"
 
@@ -68,8 +68,8 @@ def _uuid_sql(args: list[str], node: Typed) -> str:
 
 _NUMBERS: tuple[Function, ...] = (
     Function("ABS", _G, "x NUMBER", same_as_first("ABS"), "abs({0})", "The value without its sign.", fails=True),
-    Function("CEIL", _G, "x NUMBER", _integral_rule("CEIL"), _whole_sql("ceil"), "The next whole number up."),  # type: ignore[arg-type]
-    Function("FLOOR", _G, "x NUMBER", _integral_rule("FLOOR"), _whole_sql("floor"), "The next whole number down."),  # type: ignore[arg-type]
+    Function("CEIL", _G, "x NUMBER", _integral_rule("CEIL"), _whole_sql("ceil"), "The next whole number up."),
+    Function("FLOOR", _G, "x NUMBER", _integral_rule("FLOOR"), _whole_sql("floor"), "The next whole number down."),
     Function("ROUND", _G, "x NUMBER, [decimals INT]", _round, _round_sql,
              "Rounded to that many decimals (a constant), halves away from zero.",
              flink="A FLOAT or DOUBLE is rounded as the decimal number that it is written as.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cdc.transform.catalogue.function import Function
+from cdc.transform.catalogue.function import Function, ResultRule
 from cdc.transform.conversions import failing, text_literal
 from cdc.transform.extra_functions import groups, rewritten
 from cdc.transform.syntax import Span
@@ -27,7 +27,7 @@ def _number(node: Typed) -> int | None:
     return inner.value if inner.op == "literal" and isinstance(inner.value, int) else None
 
 
-def _rule(name: str, kind: SqlType, *, nullable: bool = False, fails: bool = False):  # type: ignore[no-untyped-def]
+def _rule(name: str, kind: SqlType, *, nullable: bool = False, fails: bool = False) -> ResultRule:
     """Return the result rule: an expression that is not constant may be invalid, and then fails for its row."""
 
     def rule(args: list[Typed], span: Span) -> Typed:

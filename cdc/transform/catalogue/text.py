@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cdc.transform.catalogue.function import Function, aliases
+from cdc.transform.catalogue.function import Function, ResultRule, aliases
 from cdc.transform.conversions import failing
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, mistake
@@ -60,7 +60,7 @@ def _overlay(args: list[str], node: Typed) -> str:
     )
 
 
-def _one_kind(name: str, kind: SqlType | None, values: tuple[int, ...]):  # type: ignore[no-untyped-def]
+def _one_kind(name: str, kind: SqlType | None, values: tuple[int, ...]) -> ResultRule:
     """Return the result rule of a function of texts or bytes, but not both; `kind` None: that of the arguments."""
 
     def rule(args: list[Typed], span: Span) -> Typed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cdc.schema import DataType, Kind
-from cdc.transform.catalogue.function import Function, aliases, wall
+from cdc.transform.catalogue.function import Function, ResultRule, aliases, wall
 from cdc.transform.conversions import DAY_US, failing, floor_fraction, text_literal
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, literal, mistake
@@ -49,7 +49,7 @@ _OFFSETS = dict.fromkeys(("Z", *("X" * digits for digits in (1, 2, 3))), "%z")
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
-def _now_rule(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
+def _now_rule(name: str, kind: SqlType) -> ResultRule:
     def rule(args: list[Typed], span: Span) -> Typed:
         now = Typed("column", DataType(Kind.TIMESTAMP_LTZ, 3), nullable=False, value=NOW, span=span)
         return cast(now, kind) if name != "UNIX_TIMESTAMP" else call(name, BIGINT, [now], span)
@@ -68,7 +68,7 @@ def _extract(args: list[Typed], span: Span) -> Typed:
     return _part("EXTRACT", args[0], args[1], span)
 
 
-def _named_part(name: str):  # type: ignore[no-untyped-def]
+def _named_part(name: str) -> ResultRule:
     return lambda args, span: _part(name, literal(name, span), args[0], span)
 
 
@@ -248,7 +248,7 @@ def _from_unix_sql(args: list[str], node: Typed) -> str:
 
 def _unix(args: list[Typed], span: Span) -> Typed:
     if not args:
-        return _now_rule("UNIX_TIMESTAMP", BIGINT)(args, span)  # type: ignore[no-any-return]
+        return _now_rule("UNIX_TIMESTAMP", BIGINT)(args, span)
     pattern = engine_format(args[1] if len(args) > 1 else literal(_DEFAULT, span), reads=True, offsets=True)
     return call("UNIX_TIMESTAMP", BIGINT, args[:1], span, fails=True, value=pattern)
 

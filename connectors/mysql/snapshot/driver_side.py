@@ -118,13 +118,11 @@ def _progress(table: TableId, known: _SnapshotProgress, now: float) -> TableProg
     while known.recent and known.recent[0][0] < now - RATE_S:
         known.recent.popleft()
     span_s = min(RATE_S, max(1.0, now - known.started_s))
+    # A chunk is read by the batch that plans it.
+    state = "done" if known.ended else "copying" if known.planned else "waiting"
     return TableProgress(
         table,
-        "done"
-        if known.ended
-        else "copying"
-        if known.planned
-        else "waiting",  # a chunk is read by the batch that plans it
+        state,
         known.rows,
         known.rows if known.ended else max(known.estimated, known.rows),
         known.done,
