@@ -207,9 +207,9 @@ def _names(text: SqlText | None) -> tuple[str, ...]:
 
 def _unnamed_keys(texts: RuleTexts) -> Iterator[Problem]:
     """Yield problems of lists of key columns with an empty name; a trailing comma is allowed."""
-    for text in (texts.primary_keys, texts.partition_keys):
-        names = text.text.split(",") if text is not None else ["x"]
-        if text is not None and not all(name.strip() for name in names[: len(names) - 1 or 1]):
+    for text in filter(None, (texts.primary_keys, texts.partition_keys)):
+        names = text.text.split(",")
+        if not all(name.strip() for name in names[: len(names) - 1 or 1]):
             yield text.problem(
                 Mistake(Span(0, len(text.text)), "a column's name is empty", "write names such as id, region")
             )
