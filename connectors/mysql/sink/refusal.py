@@ -41,11 +41,13 @@ _HARMLESS = frozenset({1287, 1592, 1681, 3719, 3778})
 """Warnings about a statement, not about a value: deprecated syntax, and statements unsafe for the server's own log."""
 
 _OF_THE_SERVER = frozenset({
-    3, 5, 1021, 1026, 1037, 1038, 1041, 1044, 1114, 1142, 1143, 1227, 1290, 1370, 1792, 1836, 1878, 4184,
+    5, 1037, 1038, 1041, 1044, 1142, 1143, 1227, 1290, 1370, 1792, 1836, 4184,
 })  # fmt: skip
-"""Errors about the user's rights, a server that only reads, memory, and a full disk; others have `_NO_SPACE`."""
+"""Errors about the user's rights, a server that only reads, and memory."""
 
+_FULL_DISK = frozenset({3, 1021, 1026, 1114, 1878})
 _NO_SPACE = "no space left"
+"""Part of other errors about a full disk."""
 
 _COLUMN = r"(?i:column|field)\b[^:]*[`'\".]"
 
@@ -79,12 +81,19 @@ def of_a_row(error: StatementRefused) -> RowRefused | None:
 
 def is_of_the_server(error: StatementRefused) -> bool:
     """Return whether an error is about rights, a read-only server or its disk, and not about the statement."""
-    return error.code in _OF_THE_SERVER or _NO_SPACE in error.message.lower()
+    return error.code in _OF_THE_SERVER or _is_full_disk(error)
+
+
+def _is_full_disk(error: StatementRefused) -> bool:
+    return error.code in _FULL_DISK or _NO_SPACE in error.message.lower()
 
 
 def of_the_table(error: StatementRefused, table: TableId) -> SinkError:
     """Return the error for a problem that concerns all rows."""
-    hint = "nothing of the batch is in; alter the table or the user's rights, or see to the server, then start again"
+    steps = "alter the table or the user's rights, or see to the server, then start again"
+    if _is_full_disk(error):
+        steps = "free some space on the server's disk, then start again"
+    hint = f"nothing of the batch is in; {steps}"
     return SinkError(str(error), where=str(table), hint=hint)
 
 

@@ -225,6 +225,7 @@ def test_what_is_about_the_server_refuses_no_schema_change(code: int, skipped: b
     with pytest.raises(SinkError, match=str(code)) as told:
         MySqlSchemas(session, "cdc", RetryPolicy(1)).execute(Statement(ROWS, "ALTER"))
     assert isinstance(told.value, ChangeRefused) == skipped
+    assert ("free some space" in told.value.hint) == (code in (1114, 1878, 1030))
 
 
 def test_a_table_without_transactions_is_refused(harness: Harness) -> None:
