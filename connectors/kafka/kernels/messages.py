@@ -44,7 +44,7 @@ def _time(typing: Any, function: Any, message: Any) -> Any:
     return types.int64(types.int64, types.int64), generate
 
 
-@kernel
+@kernel.entry
 def fitting(messages: Ints, first: Int, limit: Int, sizes: Ints) -> Int:
     """How many messages from `first` on have at most `limit` bytes of keys and values together; at least one.
 
@@ -87,7 +87,7 @@ def _headed(text: Int, length: Int, heads: Ints, sizes: Ints, latest: Int) -> In
     return -1
 
 
-@kernel
+@kernel.entry
 def copy_messages(
     messages: Ints, out: Int, topics: Ints, partitions: Ints, offsets: Ints, times_ms: Ints, key_begins: Ints,
     key_ends: Ints, begins: Ints, ends: Ints, left: Ints, timestamp: Int, destroy: Int, heads: Ints, sizes: Ints,

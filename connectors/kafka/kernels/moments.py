@@ -66,7 +66,7 @@ def _clock(texts: Ints, at: Int, stop: Int) -> Int:
     return (((hours * 60 + minutes) * 60 + seconds) * 1000000 + micros) * 64 + end - at
 
 
-@kernel
+@kernel.entry
 def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
     """Parse `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH:MM]`, or a date alone, to microseconds since 1970; subtracts an offset.
 
@@ -116,7 +116,7 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
         values[item] = _days(year, month, day) * 86400000000 + micros
 
 
-@kernel
+@kernel.entry
 def spans(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
     """Parse `[-]H:MM:SS[.f][Z]`, with any number of hours, to microseconds; otherwise as in `moments`."""
     for item in range(len(offsets) - 1):

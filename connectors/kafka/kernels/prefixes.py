@@ -29,7 +29,7 @@ def begins_with(text: Int, prefix: Int, length: Int) -> Bool:
     return True
 
 
-@kernel
+@kernel.entry
 def count_with_prefix(base: Int, begins: Ints, ends: Ints, first: Int, prefix: Int, length: Int) -> Int:
     """The number of consecutive texts from `first` on that begin with the prefix and end with one more `}`."""
     item = first
@@ -79,7 +79,7 @@ def _escaped_wrapped(base: Int, at: Int, stop: Int) -> Bool:
     return False
 
 
-@kernel
+@kernel.entry
 def count_without_schema(base: Int, begins: Ints, ends: Ints, first: Int) -> Int:
     """The number of consecutive texts from `first` on without a Connect schema: `schema` or `payload` first."""
     item = first

@@ -131,7 +131,7 @@ def _word(base: Int, at: Int, stop: Int, length: Int, first: Int, last: Int) -> 
     return at + length <= stop and peek8(base + at + 1) == first and peek8(base + at + length - 1) == last
 
 
-@kernel
+@kernel.entry
 def value_end(base: Int, at: Int, stop: Int) -> Int:
     """16 times the position where the value at `at` ends, plus its kind; -1 when there is no value.
 
@@ -274,7 +274,7 @@ def _object(
         at = (end >> 4) + 1 if text else end >> 4
 
 
-@kernel
+@kernel.entry
 def walk(
     base: Int, begins: Ints, ends: Ints, names: Int, first: Ints, count: Ints, name_at: Ints, name_end: Ints,
     plain: Ints, stack: Ints, hints: Ints, starts: Ints, stops: Ints, kinds: Ints, unknown: Ints, faults: Ints,
@@ -294,7 +294,7 @@ def walk(
         )  # fmt: skip
 
 
-@kernel
+@kernel.entry
 def elements(
     base: Int, begins: Ints, ends: Ints, kinds: Ints, starts: Ints, stops: Ints, found: Ints, faults: Ints
 ) -> Int:
@@ -332,7 +332,7 @@ def elements(
     return total
 
 
-@kernel
+@kernel.entry
 def members(base: Int, at: Int, stop: Int, starts: Ints, stops: Ints, values: Ints, ends: Ints, kinds: Ints) -> Int:
     """Find the members of one object in order; return their number, or -1 when it is no valid JSON.
 
@@ -369,7 +369,7 @@ def members(base: Int, at: Int, stop: Int, starts: Ints, stops: Ints, values: In
     return total if at < stop else -1
 
 
-@kernel
+@kernel.entry
 def same_text(base: Int, starts: Ints, stops: Ints, kinds: Ints, same: Ints) -> None:
     """Set same[i] to 1 if value i has the same bytes and kind as value i - 1, in every row of the arrays."""
     for item in range(1, starts.shape[1]):

@@ -31,7 +31,7 @@ def _unescaped(base: Int, at: Int, stop: Int, out: Int, to: Int) -> Int:
     return to
 
 
-@kernel
+@kernel.entry
 def gather(base: Int, starts: Ints, stops: Ints, kinds: Ints, out: Int, offsets: Ints) -> Int:
     """Write the texts of values one after the other, with escapes decoded; NULL and absent ones are empty.
 
@@ -53,7 +53,7 @@ def gather(base: Int, starts: Ints, stops: Ints, kinds: Ints, out: Int, offsets:
     return -1
 
 
-@kernel
+@kernel.entry
 def integers(base: Int, starts: Ints, stops: Ints, kinds: Ints, values: Ints) -> Int:
     """Read whole numbers, also from strings; 0 for NULL. Returns -1, or the first that is none or does not fit."""
     for item in range(len(starts)):
@@ -81,7 +81,7 @@ def integers(base: Int, starts: Ints, stops: Ints, kinds: Ints, values: Ints) ->
     return -1
 
 
-@kernel
+@kernel.entry
 def base64(texts: Ints, offsets: Ints, out: Ints, out_offsets: Ints) -> Int:
     """Decode base64 texts. Returns -1, or the first text that is none."""
     to = 0
@@ -118,7 +118,7 @@ def base64(texts: Ints, offsets: Ints, out: Ints, out_offsets: Ints) -> Int:
     return -1
 
 
-@kernel
+@kernel.entry
 def decimals(texts: Ints, offsets: Ints, out: Ints) -> Int:
     """Convert big-endian two's complement numbers to 16 little-endian bytes. Returns -1, or the first longer one."""
     for item in range(len(offsets) - 1):

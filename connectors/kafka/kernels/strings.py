@@ -22,7 +22,7 @@ ESCAPE_BYTES = 5
 """The most bytes that an escape adds to the escaped byte."""
 
 
-@kernel
+@kernel.entry
 def escapes(offsets: Int, values: Int, rows: Int) -> Int:
     """How many bytes of a string column need an escape.
 

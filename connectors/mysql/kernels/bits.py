@@ -30,7 +30,7 @@ def number(data: Bytes, at: Int, size: Int) -> Int:
     return value
 
 
-@kernel
+@kernel.entry
 def varlen(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """Read a variable-length integer of MySQL's serialization library: (value, next offset); (0, -1) past `end`.
 

@@ -59,7 +59,7 @@ def put_utf8(code: Int, dst: Bytes, at: Int) -> Int:
     return at + 4
 
 
-@kernel
+@kernel.entry
 def decode_table(
     src: Bytes, offsets: Ints, valid: Bytes, single: Ints, double: Ints, triple: Ints, quad: Ints, dst: Bytes,
     out: Ints, replaced: Bytes,
@@ -146,7 +146,7 @@ def _four(src: Bytes, i: Int, end: Int, quad: Ints) -> Int:
     return _UNDEFINED
 
 
-@kernel
+@kernel.entry
 def decode_units(
     src: Bytes, offsets: Ints, valid: Bytes, width: Int, big_endian: Int, pairs: Int, dst: Bytes, out: Ints,
     replaced: Bytes,

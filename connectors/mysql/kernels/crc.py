@@ -61,7 +61,7 @@ def _continued(crc: Int, at: Int, size: Int) -> Int:
     return crc
 
 
-@kernel
+@kernel.entry
 def crc32_table(at: Int, size: Int, floor: Int) -> Int:
     """Return the CRC-32 of `size` bytes at address `at`.
 
@@ -70,7 +70,7 @@ def crc32_table(at: Int, size: Int, floor: Int) -> Int:
     return _continued(_START, at, size) ^ _START
 
 
-@kernel
+@kernel.entry
 def crc32_folded(at: Int, size: Int, floor: Int) -> Int:
     """Return the same CRC-32 as `crc32_table`, with carry-less multiplication.
 

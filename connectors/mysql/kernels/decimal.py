@@ -137,7 +137,7 @@ def _digits(value: Int, count: Int, to: Int, started: Int) -> Int:
     return to
 
 
-@kernel
+@kernel.entry
 def decimal_text(at: Int, lead: Int, whole: Int, fraction: Int, tail: Int, to: Int) -> Int:
     """Write a value of any precision up to 65 as `-12.340`, in at most TEXT_ROOM bytes.
 

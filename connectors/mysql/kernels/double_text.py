@@ -25,7 +25,7 @@ _U0, _U10, _U52, _U63 = (np.uint64(n) for n in (0, 10, 52, 63))
 _LOW63 = np.uint64((1 << 63) - 1)
 
 
-@kernel
+@kernel.entry
 def double_text(bits: Word, dst: Bytes, at: Int) -> Int:
     """Write the double with this uint64 pattern at `dst[at:]` as in MySQL's JSON text.
 

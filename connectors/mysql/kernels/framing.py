@@ -72,7 +72,7 @@ def _roles() -> np.ndarray[Any, np.dtype[np.uint8]]:
 _ROLES: Final = _roles()
 
 
-@kernel
+@kernel.entry
 def index_events(
     buffer: Bytes, limit: Int, framing: Int, cut: Int, state: Ints, start: Ints, end: Ints, kind: Bytes,
     end_position: Ints, commit_ms: Ints, kinds: Bytes, capacity: Int,

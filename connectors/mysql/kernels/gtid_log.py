@@ -25,7 +25,7 @@ NO_TIME: Final = -1
 BAD: Final = -2
 
 
-@kernel
+@kernel.entry
 def untagged_commit_us(data: Bytes, start: Int, end: Int) -> Int:
     """Return the immediate commit time of a GTID or ANONYMOUS_GTID event in microseconds.
 
@@ -39,7 +39,7 @@ def untagged_commit_us(data: Bytes, start: Int, end: Int) -> Int:
     return number(data, body + _PLAIN_SIZE, 7) & (_HAS_ORIGINAL - 1)
 
 
-@kernel
+@kernel.entry
 def tagged_fields(data: Bytes, start: Int, end: Int, source: Bytes, out: Ints) -> Int:
     """Read a GTID_TAGGED event. Returns false when it is corrupt.
 
@@ -86,7 +86,7 @@ def tagged_fields(data: Bytes, start: Int, end: Int, source: Bytes, out: Ints) -
     return False
 
 
-@kernel
+@kernel.entry
 def find_runs(
     data: Bytes, start: Ints, end: Ints, kind: Bytes, first: Int, last: Int, runs: Ints
 ) -> Int:  # fmt: skip

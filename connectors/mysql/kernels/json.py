@@ -39,13 +39,13 @@ _OBJECT, _LARGE = 1, 2
 _NULL = np.frombuffer(b"null", np.uint8)
 
 
-@kernel
+@kernel.entry
 def json_text_bound(size: Int) -> Int:
     """Return the number of destination bytes that is enough for any valid document of `size` bytes."""
     return 6 * size + 128
 
 
-@kernel
+@kernel.entry
 def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int, stack: Int) -> Int:
     """Write the text of the binary JSON document `src[start:end]` (uint8) at `dst[at:]` (uint8).
 

@@ -33,7 +33,7 @@ def _room(growth: Int, ratio: Int, rows: Int, bound: Int, average: Int) -> Int:
     return min(worst, _LARGEST)
 
 
-@kernel
+@kernel.entry
 def lay_out(layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> None:
     """Fill `layout`, which holds the plan, and `head` with places that count from the arena's start.
 
@@ -70,7 +70,7 @@ def lay_out(layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> 
     head[_TOTAL] = at
 
 
-@kernel
+@kernel.entry
 def open_arena(layout: Ints, head: Ints, base: Int) -> None:
     """Turn places into addresses; initialize validity to ones, and booleans and the first offsets to zero."""
     fill(base, head[_ONES_END], 255)

@@ -22,7 +22,7 @@ _ZERO = np.uint64(48)
 _MINUS = np.uint8(45)
 
 
-@kernel
+@kernel.entry
 def uint64_text(value: Word, dst: Bytes, at: Int) -> Int:
     """Write an unsigned integer (`value` is a uint64) at `dst[at:]`. Returns the offset after it, or `FULL`."""
     digits = 1
@@ -40,7 +40,7 @@ def uint64_text(value: Word, dst: Bytes, at: Int) -> Int:
     return at + digits
 
 
-@kernel
+@kernel.entry
 def int64_text(value: Int, dst: Bytes, at: Int) -> Int:
     """Write a signed integer (`value` is an int64) at `dst[at:]`. Returns the offset after it, or `FULL`."""
     if value >= 0:
@@ -51,7 +51,7 @@ def int64_text(value: Int, dst: Bytes, at: Int) -> Int:
     return uint64_text(np.uint64(0) - np.uint64(value), dst, at + 1)
 
 
-@kernel
+@kernel.entry
 def padded_text(value: Int, width: Int, dst: Bytes, at: Int) -> Int:
     """Write the lowest `width` digits of a non-negative integer with leading zeros.
 

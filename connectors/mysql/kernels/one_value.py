@@ -53,7 +53,7 @@ _SLOW_ENTRY = SLOW.itemsize
 _JSON_FULL = -1
 
 
-@kernel
+@kernel.entry
 def temporal(op: Int, at: Int, fraction: Int) -> Int:
     """Decode a date or time: days for DATE, otherwise microseconds, or INVALID."""
     if op == ops.DATETIME2:
@@ -71,7 +71,7 @@ def temporal(op: Int, at: Int, fraction: Int) -> Int:
     return time_old(at)
 
 
-@kernel
+@kernel.entry
 def invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> Int:
     """Make an invalid date NULL, or a fault. Returns a code."""
     if op == ops.TIME2 or op == ops.TIME_OLD:
@@ -243,7 +243,7 @@ def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column
     return at + size
 
 
-@kernel
+@kernel.entry
 def fixed(op: Int, pos: Int, row: Int, column: Int) -> Int:
     """Decode a value of fixed size that is not a date. Returns DONE or CORRUPT."""
     values = peek64(column + _VALUES)

@@ -36,7 +36,7 @@ _FIRST_V2: Final = events.MARIADB_WRITE_ROWS_COMPRESSED_V2
 _QUERY_HEAD: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER
 
 
-@kernel
+@kernel.entry
 def plan_expansion(data: Bytes, start: Ints, end: Ints, kind: Bytes, plan: Ints) -> Int:
     """Fill `plan` (int64[n, PLAN_WIDTH]) for a buffer's events. Returns -1, or the index of a corrupt event."""
     for index in range(len(start)):
@@ -133,7 +133,7 @@ def _plan_compressed(data: Bytes, at: Int, end: Int, row: Ints) -> bool:
     return True
 
 
-@kernel
+@kernel.entry
 def count_events(out: Bytes, plan: Ints, offset: Ints) -> Int:
     """Return the number of events that `assemble` will write, or -1 - index of an event whose expansion is corrupt."""
     total = np.int64(0)
@@ -151,7 +151,7 @@ def count_events(out: Bytes, plan: Ints, offset: Ints) -> Int:
     return total
 
 
-@kernel
+@kernel.entry
 def assemble(
     data: Bytes, start: Ints, end: Ints, kind: Bytes, end_position: Ints, commit_ms: Ints, kinds: Bytes,
     plan: Ints, offset: Ints, out: Bytes,

@@ -93,7 +93,7 @@ def _walk(pos: Int, end: Int, columns: Int, image: Int, places: Int) -> Int:
     return pos if pos <= end else np.int64(0)
 
 
-@kernel
+@kernel.entry
 def place_images(buffer: Int, columns: Int, head: Int, capacity: Int, context: Int, goal: Int) -> Int:
     """Find the values of the next images of one table and enter the images into the block's head.
 

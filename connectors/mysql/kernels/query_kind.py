@@ -91,7 +91,7 @@ def _skip_space(data: Bytes, at: Int, end: Int) -> Int:
     return at
 
 
-@kernel
+@kernel.entry
 def query_kind(data: Bytes, start: Int, end: Int) -> Int:
     """Return `events.BEGIN` .. `events.ROLLBACK` for the QUERY event at `data[start:end]`, without checksum.
 
@@ -105,7 +105,7 @@ def query_kind(data: Bytes, start: Int, end: Int) -> Int:
     return statement_kind(data, at, end)
 
 
-@kernel
+@kernel.entry
 def statement_kind(data: Bytes, at: Int, end: Int) -> Int:
     """Return the `query_kind` of the statement text `data[at:end]`. Plain comments before it are skipped."""
     at = _skip_space(data, at, end)

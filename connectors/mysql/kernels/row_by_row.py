@@ -36,7 +36,7 @@ _SOURCE, _JSON_COLUMNS = offset(CONTEXT, "source"), offset(CONTEXT, "json_column
 _PENDING, _STATE, _FAULT = offset(CONTEXT, "pending"), offset(CONTEXT, "state"), offset(CONTEXT, "fault")
 
 
-@kernel
+@kernel.entry
 def undo_rows(first_row: Int, slow_before: Int, columns: Int, layout: Int, state: Int) -> None:
     """Remove the rows from `first_row` on: text written for them, and entries of the slow list.
 

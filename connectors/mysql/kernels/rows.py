@@ -23,7 +23,7 @@ _EVENT, _AT, _DONE_ROWS = offset(STATE, "event"), offset(STATE, "at"), offset(ST
 _SEQUENCE, _NEXT_ROW, _SLOW = offset(STATE, "sequence"), offset(STATE, "next_row"), offset(STATE, "slow")
 
 
-@kernel
+@kernel.entry
 def decode_rows(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
     """Decode the rows events order[state.event:last] of one table into an open arena.
 

@@ -74,7 +74,7 @@ def first_image(at: Int, end: Int, kind: Int, version2: Int, columns: Int) -> In
     return at
 
 
-@kernel
+@kernel.entry
 def changes_end(at: Int, end: Int, json_columns: Int) -> Int:
     """Return the address after the value options and change bits of a PARTIAL_UPDATE_ROWS image, 0 when corrupt."""
     options = _packed(at, end)

@@ -30,7 +30,7 @@ _AHEAD = 8
 _NEXT, _FOUND, _NOW = offset(SCAN, "next"), offset(SCAN, "found"), offset(SCAN, "epoch")
 
 
-@kernel
+@kernel.entry
 def hash_bytes(at: Int, size: Int) -> Int:
     """Return a 64-bit hash of `size` bytes, computed eight at a time."""
     value = np.uint64(size)
@@ -63,7 +63,7 @@ def _find(at: Int, size: Int, index: Int, mask: Int, known: Int, texts: Int) -> 
         row = (row + 1) & mask
 
 
-@kernel
+@kernel.entry
 def fill_index(index: Int, mask: Int, known: Int, first: Int, last: Int) -> None:
     """Enter KNOWN records `first` up to `last` into the index: int64[mask + 1], a power of two, -1 where empty."""
     for number in range(first, last):
@@ -73,7 +73,7 @@ def fill_index(index: Int, mask: Int, known: Int, first: Int, last: Int) -> None
         poke64(index + 8 * row, number)
 
 
-@kernel
+@kernel.entry
 def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> bool:
     """Note the KNOWN record of a table id. Returns false when the table of ids is full."""
     for probe in range(mask):
@@ -115,7 +115,7 @@ def _announced(
     return _find(at, size, index, mask, known, texts)
 
 
-@kernel
+@kernel.entry
 def scan_events(
     src: Int,
     size: Int,
@@ -178,7 +178,7 @@ def scan_events(
     return ops.DONE
 
 
-@kernel
+@kernel.entry
 def group_events(
     starts: Int, ends: Int, events: Int, slots: Int, found: Int, count: Int, firsts: Int, sizes: Int, order: Int
 ) -> None:

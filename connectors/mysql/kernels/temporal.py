@@ -47,7 +47,7 @@ def _exists(year: Int, month: Int, day: Int) -> bool:
     return bool(day <= _DAYS_IN[month & 15] + (1 if leap and month == 2 else 0))
 
 
-@kernel
+@kernel.entry
 def days(year: Int, month: Int, day: Int) -> Int:
     """Return days since 1970-01-01, INVALID when there is no such day. Year 0 is invalid: sinks cannot show it."""
     if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1:

@@ -11,7 +11,7 @@ from connectors.shared.kernels.memory import move, peek8, peek64, poke8
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
-@kernel
+@kernel.entry
 def write_label(index: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
     """Write label number `index`. Returns the address after it, 0 when there is no room.
 
@@ -25,7 +25,7 @@ def write_label(index: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
     return to + size
 
 
-@kernel
+@kernel.entry
 def write_set(bits: Int, first: Int, count: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
     """Write the labels of the set bits with commas between them. Returns the address after, 0 when there is no room."""
     begin = to

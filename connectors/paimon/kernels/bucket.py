@@ -29,7 +29,7 @@ _MASK = 0xFFFF_FFFF
 _INLINE = 7
 
 
-@kernel
+@kernel.entry
 def hash_buckets(columns: Ints, rows: Int, buckets: Int, work: Int, found: Ints) -> Int:
     """Fill `found` (int32[rows]) with the bucket of each row; return the number of rows.
 

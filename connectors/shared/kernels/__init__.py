@@ -42,15 +42,19 @@ class Kernels:
         self._cache = _cache_folder((Path(__file__).parent, folder, *called), name)
 
     def __call__(self, function: _Function) -> _Function:
-        """Declare a kernel: `@kernel`."""
-        return self._declare(function, "never")
+        """Declare a kernel that only other kernels call: `@kernel`. A call from Python ends the process."""
+        return self._declare(function, no_cpython_wrapper=True)
+
+    def entry(self, function: _Function) -> _Function:
+        """Declare a kernel that Python calls as well: `@kernel.entry`. Its wrapper takes a tenth more to compile."""
+        return self._declare(function)
 
     def inlined(self, function: _Function) -> _Function:
         """Declare a kernel that is inlined into the kernels that call it: `@kernel.inlined`."""
-        return self._declare(function, "always")
+        return self._declare(function, inline="always")
 
-    def _declare(self, function: _Function, inline: str) -> _Function:
-        compiled: Any = njit(nogil=True, inline=inline, no_cfunc_wrapper=True)(function)
+    def _declare(self, function: _Function, **options: Any) -> _Function:
+        compiled: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
         if self._cache is None:
             return compiled  # type: ignore[no-any-return]
         before, config.CACHE_DIR = config.CACHE_DIR, self._cache

@@ -262,7 +262,7 @@ def _text(nodes: Int, children: Int, names: Int, at: Int, stop: Int, to: Int, li
     return at
 
 
-@kernel
+@kernel.entry
 def json_texts(
     nodes: Int, children: Int, names: Int, base: Int, begins: Ints, ends: Ints, first: Int, out: Int, used: Int,
     room: Int, text_begins: Ints, text_ends: Ints, frames: Int,

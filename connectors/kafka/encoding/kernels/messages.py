@@ -195,7 +195,7 @@ def _same_bytes(one: Int, other: Int, size: Int) -> Bool:
     return True
 
 
-@kernel
+@kernel.entry
 def differing(columns: Int, number: Int, pairs: Ints, out: Ints) -> None:
     """Fill out (uint8[n]) with 1 for each pair of rows (int64[n, 2]) that differ in any of `number` columns, else 0."""
     for index in range(pairs.shape[0]):

@@ -15,7 +15,7 @@ RECORD_BYTES = 17
 """The bytes of a record besides its two texts."""
 
 
-@kernel
+@kernel.entry
 def write_records(
     keys: Int,
     values: Int,

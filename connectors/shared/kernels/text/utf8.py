@@ -24,7 +24,7 @@ _FOUR, _THIRTEEN = np.uint64(0x0404_0404_0404_0404), np.uint64(0x0D0D_0D0D_0D0D_
 _1, _2, _3, _8, _16, _24, _40, _48, _56 = (np.uint64(bits) for bits in (1, 2, 3, 8, 16, 24, 40, 48, 56))
 
 
-@kernel
+@kernel.entry
 def is_utf8(src: Bytes, offsets: Ints) -> Bool:
     """Return whether each value is well-formed.
 

@@ -20,7 +20,7 @@ _FOLD = np.uint64(0xD6E8_FEB8_6659_FD93)
 _U32 = np.uint64(32)
 
 
-@kernel
+@kernel.entry
 def number_keys(columns: Ints, rows: Int, table: Ints, numbers: Ints, first: Ints) -> Int:
     """Fill `numbers` int32[rows] with the group of each row and `first` int32[rows] with the first row of each group.
 

@@ -43,7 +43,7 @@ FIELD_END, ROW_END = 1, 2
 """The separators. Text rarely contains them, and then its column is sent as HEX."""
 
 
-@kernel
+@kernel.entry
 def write_rows(columns: Ints, rows: Int, deleted: Int, to: Int) -> Int:
     """Write all rows; returns the address after the last one.
 

@@ -10,7 +10,7 @@ _NULL_WORD = 0x4E5C
 """The two bytes `\\N`, little-endian."""
 
 
-@kernel
+@kernel.entry
 def needs_hex(offsets: Int, values: Int, rows: Int) -> bool:
     """Return whether a string column has a byte below 3, which covers both separators, or a value that reads as NULL.
 

@@ -22,12 +22,12 @@ from connectors.shared.kernels import Kernels
 kernel = Kernels(Path(__file__).parent, "trial")
 
 
-@kernel
+@kernel.entry
 def inner(number):
     return number + 1
 
 
-@kernel
+@kernel.entry
 def outer(number):
     found = 0
     for step in range(number):
@@ -35,7 +35,7 @@ def outer(number):
     return found
 
 
-@kernel
+@kernel.entry
 def down(number):
     return 0 if number <= 0 else down(number - 1) + 1
 """
@@ -89,7 +89,7 @@ def test_kernels_are_kept_for_this_user_alone_where_there_is_no_home_to_write_to
     own = tmp_path / f"cdc-kernels-{os.getuid()}"
 
     def declared() -> Callable[[int], int]:
-        return Kernels(tmp_path, "trial")(lambda number: number + 1)
+        return Kernels(tmp_path, "trial").entry(lambda number: number + 1)
 
     assert declared()(1) == 2
     assert list(own.rglob("*.nbc"))
@@ -107,7 +107,7 @@ def test_kernels_are_compiled_where_the_cache_refuses_or_is_damaged(
 ) -> None:
     """A machine that crashed leaves files that are cut off; a folder may be gone, or on a disk that is full."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
-    kernel = Kernels(tmp_path, "trial")
+    kernel = Kernels(tmp_path, "trial").entry
 
     def plus(number: int) -> int:
         return number + 1

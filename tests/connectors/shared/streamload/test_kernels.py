@@ -89,7 +89,7 @@ def test_many_doubles_are_the_shortest_and_nearest_text() -> None:
 def test_compiled_code_has_a_folder_of_its_own_and_the_setting_stays() -> None:
     before = config.CACHE_DIR
 
-    @kernel
+    @kernel.entry
     def twice(value: int) -> int:
         return 2 * value
 

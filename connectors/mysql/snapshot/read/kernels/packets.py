@@ -67,7 +67,7 @@ def _join(begin: Int, limit: Int, state: Int) -> Int:
     return end - begin - _HEADER
 
 
-@kernel
+@kernel.entry
 def split_packets(source: Int, filled: Int, state: Int, starts: Int, ends: Int, count: Int, capacity: Int) -> Int:
     """Enter the complete rows from offset AT on as entries `count` up to `capacity`; returns the new number of entries.
 

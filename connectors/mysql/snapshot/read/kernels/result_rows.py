@@ -238,7 +238,7 @@ def _read_row(at: Int, end: Int, row: Int, columns: Int, layout: Int, strict: In
     return np.int64(protocol.DONE)
 
 
-@kernel
+@kernel.entry
 def read_rows(
     source: Int,
     starts: Int,
