@@ -211,17 +211,17 @@ class LoadsLost(SinkError):
 class ChangeRefused(SinkError):
     """A schema change that the sink cannot apply.
 
-    `curable`: the sink could create the wanted table, but cannot convert the existing one. The engine adds whether a
-    re-snapshot will do it; the hint names other remedies.
+    `resnapshot_helps`: the sink could create the wanted table, but cannot convert the existing one. The engine adds
+    whether a re-snapshot will do it; the hint names other remedies.
     """
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "", curable: bool = False) -> None:
+    def __init__(self, message: str, *, where: str = "", hint: str = "", resnapshot_helps: bool = False) -> None:
         super().__init__(message, where=where, hint=hint)
-        self.curable = curable
+        self.resnapshot_helps = resnapshot_helps
 
     def extra_arguments(self) -> dict[str, Any]:
-        """Whether it is curable."""
-        return {"curable": self.curable}
+        """Whether a re-snapshot helps."""
+        return {"resnapshot_helps": self.resnapshot_helps}
 
 
 class TransformError(CdcError):

@@ -102,7 +102,7 @@ class ApiSession(TableSession[T]):
 
     def has_rows(self, check: Check) -> bool:
         """Whether the table has rows that the check excludes; for `checks_rows`."""
-        raise ChangeRefused(f"{self.rules.name} cannot check rows", where=str(check.table), curable=True)
+        raise ChangeRefused(f"{self.rules.name} cannot check rows", where=str(check.table), resnapshot_helps=True)
 
     def carry_out(self, operation: op.Operation) -> Iterator[None]:
         """Call the operation's method."""
@@ -115,7 +115,7 @@ class ApiSession(TableSession[T]):
 
     def _unable(self, operation: op.Operation) -> ChangeRefused:
         reason = f"{self.rules.name} cannot {op.text_of(operation)}"
-        return ChangeRefused(reason, where=str(operation.table), curable=True)
+        return ChangeRefused(reason, where=str(operation.table), resnapshot_helps=True)
 
 
 METHODS: Mapping[type[op.Operation], str] = {

@@ -124,7 +124,7 @@ class ColumnPlanner(Generic[T]):
             name = self._rules.name
             hint = f"rename or drop the other column in {name}; if an earlier pipeline left the table there, drop it "
             hint += "and start over with an empty --state-dir"
-            raise ChangeRefused(reason, where=str(table.id), hint=hint, curable=True)
+            raise ChangeRefused(reason, where=str(table.id), hint=hint, resnapshot_helps=True)
         self._rules.check_column(table.id, new_name)
         if not self._rules.renames_columns:
             raise needs_re_snapshot(self._rules, table.id, f"column {old_name} cannot be renamed to {new_name}")
@@ -161,7 +161,7 @@ class ColumnPlanner(Generic[T]):
         actual = table.column(name)
         if actual is None:
             hint = f"it was dropped or renamed in {self._rules.name}; add it again"
-            raise ChangeRefused(f"there is no column {name}", where=str(table.id), hint=hint, curable=True)
+            raise ChangeRefused(f"there is no column {name}", where=str(table.id), hint=hint, resnapshot_helps=True)
         return actual
 
     def check_holds(self, table: ActualTable[T], column: Column) -> None:
@@ -175,7 +175,7 @@ class ColumnPlanner(Generic[T]):
             f"({self._rules.column_type(column.type, key=key)} in {name})",
             where=str(table.id),
             hint=f"change its type in {name}, drop the table, or route to another one",
-            curable=True,
+            resnapshot_helps=True,
         )
 
     def check_key(self, table: ActualTable[T], new: ActualTable[T]) -> Iterator[Step]:

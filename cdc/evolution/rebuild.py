@@ -33,4 +33,4 @@ def rebuild(
 
 def needs_re_snapshot(rules: TableRules[T], table: TableId, reason: str) -> ChangeRefused:
     """Return the error for a change that a sink cannot make in place, but by a re-snapshot into a shadow table."""
-    return ChangeRefused(f"{reason} in place in {rules.name}", where=str(table), curable=True)
+    return ChangeRefused(f"{reason} in place in {rules.name}", where=str(table), resnapshot_helps=True)

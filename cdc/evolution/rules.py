@@ -29,7 +29,7 @@ class NewColumn(Enum):
 class TableRules(ABC, Generic[T]):
     """The rules of one system.
 
-    What cannot be done in place is refused as `curable` by a re-snapshot: the engine then fills a shadow table.
+    What cannot be done in place is refused with `resnapshot_helps`: the engine then fills a shadow table.
 
     Attributes:
         name: name of the system, for messages.

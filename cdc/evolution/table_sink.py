@@ -167,7 +167,7 @@ def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
                     "the values of such rows are not in the log: where a server is read, run `cdc resync` on the table"
                 )
                 hint += f" and start again: it is re-snapshotted; else change or remove them in {session.rules.name}"
-                raise ChangeRefused(reason, where=str(table), hint=hint, curable=True)
+                raise ChangeRefused(reason, where=str(table), hint=hint, resnapshot_helps=True)
             yield
         case _:
             yield from session.carry_out(step)

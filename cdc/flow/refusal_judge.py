@@ -78,7 +78,7 @@ class RefusalJudge:
             return True
         if isinstance(change, ALTERATIONS) and not self._is_followed(change):
             return True
-        source = self._curable_source(change, error)
+        source = self._resnapshotted_source(change, error)
         always = source is not None and self._source.snapshots(source) is Snapshots.ALWAYS
         if source is not None and (always or self._is_requested(change.table)):
             return True
@@ -114,11 +114,11 @@ class RefusalJudge:
         pairs = self._after.tables.pairs
         return any(sink_table == table and pair.state not in NO_MEMBER for (_, sink_table), pair in pairs.items())
 
-    def _curable_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
+    def _resnapshotted_source(self, change: SchemaChange, error: ChangeRefused | EngineError) -> TableId | None:
         """The source table whose re-snapshot would include the change, None if there is none or it cannot be taken."""
         table, sink = change.table, self._sink
-        curable = error.curable if isinstance(error, ChangeRefused) else self._skips
-        if not curable or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
+        resnapshot_helps = error.resnapshot_helps if isinstance(error, ChangeRefused) else self._skips
+        if not resnapshot_helps or not sink.shadows or isinstance(change, CreateShadow | SwapShadow):
             return None  # another snapshot would come to the same operation again
         following = dropwhile(lambda other: other is not change, self._changes)
         if not all(_is_in_snapshot(other) for other in following if other.table == table):

@@ -106,7 +106,7 @@ class RefusedChanges:
 def _with_hint(error: ChangeRefused, judge: RefusalJudge) -> ChangeRefused:
     """The error with the judge's next step added to its hint."""
     hint = "; or ".join(filter(None, (error.hint, judge.hint)))
-    return ChangeRefused(error.message, where=error.where, hint=hint, curable=error.curable)
+    return ChangeRefused(error.message, where=error.where, hint=hint, resnapshot_helps=error.resnapshot_helps)
 
 
 def _with_sink(record: PairState, there: bool, batch: int) -> PairState:

@@ -70,7 +70,7 @@ CONDITIONS: Mapping[str, str] = {
     "occupied": "the sink table is new to the pipeline, and holds rows",
     "rows refused": "`pipeline.existing-rows` is `fail`, or `upsert` for a table without a key",
     "replaces": "`pipeline.existing-rows` is `replace`",
-    "curable": "a re-snapshot includes the refused change, and the source makes one",
+    "re-snapshot helps": "a re-snapshot includes the refused change, and the source makes one",
 }
 """A description of each condition."""
 

@@ -164,7 +164,7 @@ _HOLDS: Mapping[str, Condition] = {
     "occupied": _occupied,
     "rows refused": lambda step: step.tables.now.existing_rows.refuses(step.schema),
     "replaces": lambda step: step.tables.now.existing_rows is ExistingRows.REPLACE,
-    "curable": _is("curable", on.OperationRefused),
+    "re-snapshot helps": _is("resnapshot_helps", on.OperationRefused),
 }
 
 NAMES = frozenset(_HOLDS)

@@ -100,12 +100,12 @@ class RowsUnfit:
 
 @dataclass(frozen=True, slots=True)
 class OperationRefused:
-    """The sink has refused an operation planned for the pair. `curable`: a re-snapshot includes its change."""
+    """The sink has refused an operation planned for the pair. `resnapshot_helps`: a re-snapshot includes its change."""
 
     table: TableId
     target: Target
     reason: str
-    curable: bool = False
+    resnapshot_helps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

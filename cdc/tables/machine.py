@@ -359,5 +359,5 @@ def suspend_refused(now: Circumstances, tables: Tables, sources: Mapping[TableId
     """
     machine = Machine(now, tables)
     for table, source in sources.items():
-        machine.handle(on.OperationRefused(source, Target(table), "a change of its schema", curable=True))
+        machine.handle(on.OperationRefused(source, Target(table), "a change of its schema", resnapshot_helps=True))
     return machine.outcome().after

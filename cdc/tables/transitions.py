@@ -375,13 +375,13 @@ def _sink() -> dict[_Key, Cell]:
         **_cells(
             (LI, SN, RQ, OW),
             refused,
-            case("not merged", "curable", to=SU, do=("remember rows",), notice="refused"),
+            case("not merged", "re-snapshot helps", to=SU, do=("remember rows",), notice="refused"),
             stop,
         ),
         **_cells(
             (SH, FR),
             refused,
-            case("not merged", "curable", to=SU, do=("remember rows", "drop shadow"), notice="refused"),
+            case("not merged", "re-snapshot helps", to=SU, do=("remember rows", "drop shadow"), notice="refused"),
             stop,
         ),
         **_cells((SU, PA, RE), refused, STAYS),

@@ -176,7 +176,7 @@ def in_place(sink: Sink, batch: int, changes: Sequence[SchemaChange]) -> bool:
     try:
         sink.apply(batch, changes)
     except ChangeRefused as error:
-        if error.curable and sink.shadows:
+        if error.resnapshot_helps and sink.shadows:
             return False
         raise
     return True

@@ -68,7 +68,9 @@ class DuckDbSchemas(SchemaSession[str]):
             self._session.rows(statement.sql)
         except _REFUSALS as error:
             hint = "change the values or drop the index or view in DuckDB, or start with a new table"
-            raise ChangeRefused(first_line(error), where=str(statement.table), hint=hint, curable=True) from error
+            raise ChangeRefused(
+                first_line(error), where=str(statement.table), hint=hint, resnapshot_helps=True
+            ) from error
 
     def finds(self, query: str) -> bool:
         """Return whether the query finds a row."""

@@ -1,7 +1,8 @@
 """Plan and carry out schema changes as requests to the server. Runs in the driver.
 
-Changes that a field cannot take (of its type or name, or of the key that ids are made of) are refused as curable: the
-engine then reads the table again into a shadow index, and one update of the alias replaces the old index by it.
+Changes that a field cannot take (of its type or name, or of the key that ids are made of) are refused, and a
+re-snapshot helps: the engine then reads the table again into a shadow index, and one update of the alias replaces the
+old index by it.
 Every plan starts from the indexes that exist. After a crash in the middle of a change, only the rest is planned.
 """
 
@@ -158,7 +159,9 @@ class IndexPlanner:
             raise ChangeRefused(reason, where=str(table), hint="give one of them another name with a route")
         if tuple(actual.schema.primary_key) != tuple(schema.primary_key):
             reason = f"the index {actual.name} is by the key ({', '.join(actual.schema.primary_key)})"
-            raise ChangeRefused(reason, where=str(table), hint="delete the index, or set index.prefix", curable=True)
+            raise ChangeRefused(
+                reason, where=str(table), hint="delete the index, or set index.prefix", resnapshot_helps=True
+            )
         new = self._rules.fields(table, schema)
         for name, field in new.items():
             if name in actual.fields and not same_field(actual.fields[name], field):
@@ -252,11 +255,11 @@ class IndexPlanner:
             case AlterPrimaryKey(primary_key=key):
                 if tuple(key) != tuple(actual.schema.primary_key):
                     reason = "ids of documents are made of the key, which changes"
-                    raise ChangeRefused(reason, where=str(change.table), curable=True)
+                    raise ChangeRefused(reason, where=str(change.table), resnapshot_helps=True)
             case DropColumn(name=name):
                 if name in actual.schema.names and name in actual.identity_columns:
                     reason = f"ids or routing of documents are made of the column {name}, which is dropped"
-                    raise ChangeRefused(reason, where=str(change.table), curable=True)
+                    raise ChangeRefused(reason, where=str(change.table), resnapshot_helps=True)
             case AlterTableComment():
                 pass
             case _:
@@ -331,4 +334,4 @@ class IndexPlanner:
 
     def _cannot(self, table: TableId, name: str, reason: str, field: Mapping[str, Any] | None = None) -> ChangeRefused:
         expected = f", {field['type']} is wanted" if field else ""
-        return ChangeRefused(f"column {name} {reason}{expected}", where=str(table), curable=True)
+        return ChangeRefused(f"column {name} {reason}{expected}", where=str(table), resnapshot_helps=True)

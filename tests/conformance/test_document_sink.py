@@ -84,5 +84,5 @@ def test_what_is_not_done_in_place_asks_for_a_re_snapshot(harness: DocumentHarne
     sink.apply(0, [CreateTable(ORDERS, KEYED)])
     with pytest.raises(ChangeRefused, match="column name cannot be renamed to title in place") as caught:
         sink.apply(1, [RenameColumn(ORDERS, "name", "title")])
-    assert caught.value.curable
+    assert caught.value.resnapshot_helps
     assert not caught.value.hint

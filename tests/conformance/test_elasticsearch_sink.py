@@ -41,7 +41,7 @@ class _OnServer(SinkConformance):
         qty = Column("qty", DataType(Kind.INT))
         with pytest.raises(ChangeRefused, match="qty") as refused:
             sink.apply(1, [AddColumn(ORDERS, replace(qty, default="7"))])
-        assert refused.value.curable
+        assert refused.value.resnapshot_helps
         sink.apply(1, [AddColumn(ORDERS, qty)])
         wide = TableSchema((ID, NAME, qty), ("id",))
         sink.commit(1, prepare(sink, 1, [block(ORDERS, wide, [("+I", {**row(2, "b"), "qty": 3})])]))

@@ -190,7 +190,7 @@ def test_documents_of_a_field_that_stays_are_left_where_they_have_what_the_new_t
     else:
         with pytest.raises(ChangeRefused, match="column c was") as refused:
             planned(change)
-        assert refused.value.curable
+        assert refused.value.resnapshot_helps
         assert not refused.value.hint
     assert planned(replace(change, copied=True)) == 1
 

@@ -196,7 +196,7 @@ def test_changes_of_what_ids_and_routing_are_made_of_have_the_table_read_again(h
     for change in (DropColumn(ORDERS, "city"), AlterColumnType(ORDERS, Column("id", DataType.parse("DECIMAL(10, 2)")))):
         with pytest.raises(ChangeRefused) as refused:
             sink.apply(1, [change])
-        assert refused.value.curable
+        assert refused.value.resnapshot_helps
         assert not refused.value.hint
     sink.apply(1, [AlterColumnType(ORDERS, Column("id", DataType.parse("BIGINT"), nullable=False))])
     harness.options["index.routing-columns"] = "shop.x.nowhere"

@@ -127,7 +127,7 @@ class Stubborn(ListSink):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
             if isinstance(change, self.kind):
-                raise ChangeRefused("not now", where=str(change.table), curable=True)
+                raise ChangeRefused("not now", where=str(change.table), resnapshot_helps=True)
         super().apply(batch, changes)
 
 

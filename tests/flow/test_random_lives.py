@@ -306,7 +306,7 @@ class Stubborn(ListSink):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
             if isinstance(change, self.refused) and (batch + len(str(change.table))) % 3 == 0:
-                raise ChangeRefused("not in place", where=str(change.table), curable=True)
+                raise ChangeRefused("not in place", where=str(change.table), resnapshot_helps=True)
         super().apply(batch, changes)
 
 

@@ -55,12 +55,12 @@ REFUSED = AlterColumnType(A, Column("v", TEXT), Column("v", INT))
 class Stubborn(ListSink):
     """Does not change the type of a column of a table that is there."""
 
-    curable = True
+    resnapshot_helps = True
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
             if isinstance(change, AlterColumnType):
-                raise ChangeRefused("not in place", where=str(change.table), curable=self.curable)
+                raise ChangeRefused("not in place", where=str(change.table), resnapshot_helps=self.resnapshot_helps)
         super().apply(batch, changes)
 
 
@@ -152,7 +152,7 @@ class FirmKeys(ListSink):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
             if isinstance(change, AlterPrimaryKey):
-                raise ChangeRefused("a row has no such key", where=str(change.table), curable=True)
+                raise ChangeRefused("a row has no such key", where=str(change.table), resnapshot_helps=True)
         super().apply(batch, changes)
 
 
@@ -217,7 +217,7 @@ def test_a_refused_change_of_a_table_that_nobody_follows_behind_the_batch_is_lef
     rules = [RouteRule(source_table=str(B), sink_table=str(ALL))] if isinstance(gone, RenameTable) else []
     first = [CreateTable(ALL, AFTER)] if rules else []
     sink = Stubborn()
-    sink.curable = False
+    sink.resnapshot_helps = False
     run_in_memory(LiveSource([*first, *items()[:3], gone], {}), sink, middle=how(behavior, *rules))
     assert values(sink) == {1: 1, 2: 2}
 
@@ -258,7 +258,7 @@ def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason()
 @together(
     "why, behavior, change",
     [
-        ("final", "evolve", {"curable": False}),
+        ("final", "evolve", {"resnapshot_helps": False}),
         ("not copied", "evolve", {"allowed": False}),
         ("rows are kept", "lenient", {"dropped": True}),
         ("merged", "evolve", {"merged": True}),
@@ -273,7 +273,7 @@ def test_what_a_copy_does_not_help_stops(why: str, behavior: str, change: dict[s
         rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))]
         script = [CreateTable(B, BEFORE), *script]
     sink, source = Stubborn(), LiveSource(script, {A: copied()})
-    sink.curable, source.allowed = change.get("curable", True), change.get("allowed", True)
+    sink.resnapshot_helps, source.allowed = change.get("resnapshot_helps", True), change.get("allowed", True)
     with pytest.raises(ChangeRefused, match="not in place"):
         run_in_memory(source, sink, middle=how(behavior, *rules))
     assert source.requests == {}
@@ -285,7 +285,7 @@ def test_a_swap_of_names_is_not_undone_when_a_table_is_left_out_after_a_refusal(
     first: list[Any] = [CreateTable(table, BEFORE) for table in (A, B, ALL)]
     first += [block(table, BEFORE, [("+I", {"id": number})]) for number, table in ((1, A), (2, B))]
     sink = Stubborn()
-    sink.curable = False
+    sink.resnapshot_helps = False
     begun = run_in_memory(ListSource(first), sink, middle=how(), state=tmp_path)
 
     def goes_on(last: SchemaChange) -> None:
@@ -391,5 +391,5 @@ class FirmColumns(ListSink):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
             if isinstance(change, AddColumn):
-                raise ChangeRefused("not in place", where=str(change.table), curable=True)
+                raise ChangeRefused("not in place", where=str(change.table), resnapshot_helps=True)
         super().apply(batch, changes)

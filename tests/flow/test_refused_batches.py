@@ -88,7 +88,7 @@ class FirmNames(FirmKeys):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
             if isinstance(change, DropColumn | RenameColumn):
-                raise ChangeRefused("not in place", where=str(change.table), curable=True)
+                raise ChangeRefused("not in place", where=str(change.table), resnapshot_helps=True)
         super().apply(batch, changes)
 
 

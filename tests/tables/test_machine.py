@@ -50,7 +50,7 @@ EVENTS: dict[type[on.Event], on.Event] = {
         on.TableTruncated(A), on.TableDropped(A), on.TableRenamed(A, D), on.CaptureEnded(A, "it is excluded"),
         on.SnapshotVoid(A), on.SnapshotBegun(A), on.SnapshotDone(A), on.SnapshotRequested(A), on.PauseRequested(A),
         on.ResumeRequested(A), on.RouteAdded(A, Target(ALL)), on.RouteRemoved(A, Target(ALL)),
-        on.RowsUnfit(A, Target(ALL)), on.OperationRefused(A, Target(ALL), "no", curable=True),
+        on.RowsUnfit(A, Target(ALL)), on.OperationRefused(A, Target(ALL), "no", resnapshot_helps=True),
         on.ShadowBegun(A, Target(ALL)),
     )
 }  # fmt: skip

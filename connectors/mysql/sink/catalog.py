@@ -102,7 +102,7 @@ class MySqlSchemas(SchemaSession[ServerType]):
             if is_of_the_server(error):
                 raise of_the_table(error, statement.table) from None
             hint = _HINTS.get(error.code, "change the values or the table in the server, or start with a new table")
-            raise ChangeRefused(str(error), where=str(statement.table), hint=hint, curable=True) from None
+            raise ChangeRefused(str(error), where=str(statement.table), hint=hint, resnapshot_helps=True) from None
 
     def finds(self, query: str) -> bool:
         """Return whether the query finds a row."""

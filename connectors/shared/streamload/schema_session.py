@@ -140,7 +140,7 @@ class ServerSchemas(SchemaSession[T]):
             return SinkError(error.message, where=str(statement.table), hint=words.grants)
         hints = (hint for part, sql, hint in words.hints if part in text and sql in statement.sql)
         hint = next(hints, f"the statement was: {statement.sql[:300]}")
-        return ChangeRefused(error.message, where=str(statement.table), hint=hint, curable=True)
+        return ChangeRefused(error.message, where=str(statement.table), hint=hint, resnapshot_helps=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class AlterJobs:
             if state == "CANCELLED":
                 hint = f"see SHOW ALTER TABLE COLUMN in {self.server}; start again to try once more"
                 raise ChangeRefused(
-                    f"the schema change was cancelled: {message}", where=str(table), hint=hint, curable=True
+                    f"the schema change was cancelled: {message}", where=str(table), hint=hint, resnapshot_helps=True
                 )
             if not waiting.pause(f"{state} {job.get('Progress') or ''} {message}".strip()):
                 raise self._too_long(table, state)

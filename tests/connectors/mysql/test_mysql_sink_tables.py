@@ -331,7 +331,7 @@ def test_a_row_that_is_too_long_in_utf8mb4_has_texts(harness: Harness) -> None:
     if harness.server.flavor != "oceanbase":  # a text has no default: rows that are there would not get it
         with pytest.raises(ChangeRefused, match="1118") as refused:
             sink.apply(2, [AddColumn(USERS, replace(more, name="most", default="x"))])
-        assert refused.value.curable
+        assert refused.value.resnapshot_helps
         key = TableSchema((Column("k", DataType.parse("VARCHAR(769)"), nullable=False),), ("k",))
         with pytest.raises(ChangeRefused, match=r"1071.*its key in another character set"):
             sink.apply(2, [CreateTable(TableId("shop", "keys"), key)])
