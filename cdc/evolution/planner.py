@@ -26,7 +26,7 @@ from cdc.evolution import operations as op
 from cdc.evolution.columns import ColumnPlanner
 from cdc.evolution.rebuild import rebuild
 from cdc.evolution.rules import TableRules
-from cdc.evolution.steps import PlannedChange, Step
+from cdc.evolution.steps import ChangeRemark, PlannedChange, Step
 from cdc.evolution.table import ActualTable, Layout, T, same_names
 from cdc.schema import (
     AddColumn,
@@ -175,6 +175,8 @@ class Planner(Generic[T]):
             reason = f"exists with {existing}, the source has ({', '.join(change.schema.primary_key)})"
             hint = f"{self._rules.key_hint}drop it in {name}, or route to another table"
             raise ChangeRefused(reason, where=where, hint=hint)
+        if remark := self._rules.remark_on_existing(actual):
+            yield ChangeRemark(change.table, remark)
         for column in change.schema.columns:
             yield from self._columns.add(self._table(change.table), column)
 

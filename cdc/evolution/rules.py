@@ -91,6 +91,10 @@ class TableRules(ABC, Generic[T]):
     def check_existing(self, actual: ActualTable[T]) -> None:
         """Raise ChangeRefused when an existing table is of a kind that cannot be written."""
 
+    def remark_on_existing(self, actual: ActualTable[T]) -> str:
+        """Return what the user should know of an existing table that is going to be written; empty for nothing."""
+        return ""
+
     def check_column(self, table: TableId, name: str) -> None:
         """Raise ChangeRefused for a column name that the system reserves."""
 

@@ -19,6 +19,7 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.types.kinds import BLOBS
 from connectors.mysql.server.column_type import parse_column_type
 from connectors.mysql.sink.types import (
+    KEY_COLLATION,
     Flavor,
     ServerType,
     column_type,
@@ -31,12 +32,6 @@ from connectors.mysql.sink.types import (
 )
 from connectors.shared.sql.text import quoted, text_literal
 
-_KEY_COLLATION: dict[str, str] = {
-    "mysql": "utf8mb4_0900_bin",
-    "mariadb": "utf8mb4_nopad_bin",
-    "oceanbase": "utf8mb4_bin",
-}
-"""Collation of key columns: tells apart keys that differ in the source, by trailing spaces too where the server can."""
 _LONGEST_NAME = 64
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _BITS = re.compile(r"[bB]'([01]*)'")
@@ -125,6 +120,14 @@ class ServerDialect(Dialect[ServerType]):
         """Refuse tables whose engine has no transactions."""
         assert isinstance(actual, ServerTable)
         actual.check()
+
+    def remark_on_existing(self, actual: ActualTable[ServerType]) -> str:
+        """Name the key columns whose collation treats different texts as equal."""
+        keys = [column for column in actual.columns if actual.in_key(column.name) and column.type.equates_texts]
+        named = ", ".join(f"{column.name} ({column.type.collation})" for column in keys)
+        remark = f"texts that a collation treats as equal, such as a and A, are one key of this table: {named}. If the "
+        remark += f"source has both, one row replaces the other; {KEY_COLLATION[self.flavor]} would tell them apart"
+        return remark if keys else ""
 
     # types
 
@@ -224,10 +227,10 @@ class ServerDialect(Dialect[ServerType]):
         return self._compared_exactly(column_type(column, key_parts=parts, flavor=self.flavor))
 
     def _compared_exactly(self, found: ServerType) -> ServerType:
-        return replace(found, collation=_KEY_COLLATION[self.flavor]) if found.is_characters else found
+        return replace(found, collation=KEY_COLLATION[self.flavor]) if found.is_characters else found
 
     def _labelled(self, found: ServerType) -> ServerType:
-        return replace(found, collation=_KEY_COLLATION[self.flavor]) if has_ambiguous_labels(found) else found
+        return replace(found, collation=KEY_COLLATION[self.flavor]) if has_ambiguous_labels(found) else found
 
     def _short(
         self, columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]

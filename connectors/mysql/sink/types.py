@@ -82,6 +82,13 @@ _SIGNED = frozenset({"decimal", "float", "double"})
 """Number types that map to one type here, UNSIGNED or not."""
 _INDEXED_IN_PART = frozenset({*_LONGEST, "json", "geometry", "vector"})
 
+KEY_COLLATION: dict[str, str] = {
+    "mysql": "utf8mb4_0900_bin",
+    "mariadb": "utf8mb4_nopad_bin",
+    "oceanbase": "utf8mb4_bin",
+}
+"""Collation of key columns: tells apart keys that differ in the source, by trailing spaces too where the server can."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerType:
@@ -102,6 +109,11 @@ class ServerType:
     def is_characters(self) -> bool:
         """Whether the column holds text, with a character set and a collation."""
         return self.name in _CHARACTERS
+
+    @property
+    def equates_texts(self) -> bool:
+        """Whether its collation treats different texts as equal, more than trailing spaces."""
+        return self.is_characters and self.name not in ("enum", "set") and not self.collation.endswith("_bin")
 
     @property
     def can_be_key(self) -> bool:

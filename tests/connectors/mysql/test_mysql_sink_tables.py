@@ -173,6 +173,17 @@ def test_keys_that_differ_in_the_source_differ_here(harness: Harness, names: tup
     assert by_id(harness) == [(0, names[0])]
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_existing_table_whose_key_treats_texts_as_equal_is_reported(
+    harness: Harness, caplog: pytest.LogCaptureFixture, exact: bool
+) -> None:
+    collation = "utf8mb4_bin" if exact else "utf8mb4_general_ci"
+    column = f"name VARCHAR(20) CHARACTER SET utf8mb4 COLLATE {collation}"
+    harness.server.execute(f"CREATE TABLE shop.users ({column}, id INT, PRIMARY KEY (name))")
+    created(harness.sink(), USERS, TableSchema((NAME, ID), ("name",)))
+    assert ("are one key of this table: name (utf8mb4_general_ci)" in caplog.text) is not exact
+
+
 def test_labels_that_differ_in_case_or_accents_are_labels_here_too(harness: Harness) -> None:
     """The server's collation took them for one, and the table was refused; also where the source adds one later."""
     column = Column("name", DataType.parse("STRING"), source_type="enum('a','A','ä')")
