@@ -102,21 +102,29 @@ def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
     return found
 
 
-def digits_beyond_a_double(cells: Cells) -> int:
-    """How many numbers, which may be text, have more digits than a double can hold."""
-    long = cells.stops - cells.starts >= _DOUBLE_DIGITS - 1
-    lost = sum(map(_is_rounded, map(cells.raw, np.flatnonzero(long & (cells.kinds == INTEGER)).tolist())))
+def rounded_numbers(cells: Cells, target: pa.DataType) -> int:
+    """How many valid numbers, which may be text, have more digits than `target`, a float or double, can hold."""
+    number_type, digits = (np.float32, 9) if target == pa.float32() else (np.float64, 17)
+
+    def is_changed(item: bytes | str) -> bool:
+        number = float(number_type(item))
+        return math.isfinite(number) and int(number) != int(item)
+
+    def is_cut(item: str) -> bool:
+        written = item.lower().partition("e")[0].replace(".", "").strip("-0")
+        # A double that was made of a float has digits that no float needs, and is the same number.
+        return len(written) > digits and (digits == 17 or float(item) != float(number_type(item)))
+
+    long = cells.stops - cells.starts >= digits - 2
+    lost = sum(map(is_changed, map(cells.raw, np.flatnonzero(long & (cells.kinds == INTEGER)).tolist())))
     others = np.flatnonzero(long & np.isin(cells.kinds, (FRACTION, STRING)))
     if len(others):
         texts = text(cells.take(others))
         whole = pc.match_substring_regex(texts, "^[-+]?[0-9]+$")
-        lost += sum(map(_is_rounded, texts.filter(whole).to_pylist()))
+        lost += sum(map(is_changed, texts.filter(whole).to_pylist()))
         # The pattern leaves only few to check, and trailing zeros do not count.
-        likely = pc.and_not(pc.match_substring_regex(texts, "[1-9](?:[.]?[0-9]){17}"), whole)
-        lost += sum(
-            len(item.lower().partition("e")[0].replace(".", "").strip("-0")) > _DOUBLE_DIGITS
-            for item in texts.filter(likely).to_pylist()
-        )
+        likely = pc.and_not(pc.match_substring_regex(texts, f"[1-9](?:[.]?[0-9]){{{digits}}}"), whole)
+        lost += sum(map(is_cut, texts.filter(likely).to_pylist()))
     return lost
 
 
@@ -131,13 +139,6 @@ def digits_beyond_micros(cells: Cells, in_nanos: bool) -> int:
 
 
 _LONG_TIME = len("12:34:56.1234567")
-_DOUBLE_DIGITS = 17
-
-
-def _is_rounded(raw: bytes | str) -> bool:
-    """Whether a double would change this whole number; numbers beyond all doubles are refused elsewhere."""
-    number = float(raw)
-    return math.isfinite(number) and int(number) != int(raw)
 
 
 _DECIMAL = "^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,4})?$"

@@ -135,10 +135,10 @@ def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
     if kind in INTEGERS:
         return _unsigned(cells) if kind is Kind.BIGINT_UNSIGNED else convert.whole_numbers(cells, arrow)
     if kind in _NUMBERS:
-        lost = convert.digits_beyond_a_double(cells) if kind is Kind.DOUBLE else 0
-        if lost:
-            count("digits-beyond-a-double", lost)
-        return convert.numbers(cells, arrow)
+        values = convert.numbers(cells, arrow)
+        if kind in REALS and (lost := convert.rounded_numbers(cells, arrow)):
+            count(f"digits-beyond-a-{kind.name.lower()}", lost)
+        return values
     if kind in _TEXTS:
         return _text(cells, count)
     if kind in BLOBS:

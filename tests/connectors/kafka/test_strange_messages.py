@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from debezium_messages import INT64, envelope, text, with_schema
 from kafka_log import Follower, TopicLog
@@ -108,13 +110,21 @@ def test_a_first_row_without_its_key_before_a_statement_is_named_or_left_out(tmp
     assert ([row["id"] for _, row in rows], counts) == ([2], {"unreadable-message topic": 1})
 
 
-def test_digits_that_a_double_does_not_hold_are_counted(tmp_path: Path) -> None:
-    values = ["9007199254740993", "9007199254740992", "0.1234567890123456789", "0.12345678901234568", "1e300"]
+STORED: dict[str, Callable[[str], float]] = {"DOUBLE": float, "FLOAT": lambda value: float(np.float32(value))}
+DIGITS = {
+    "DOUBLE": (["9007199254740993", "0.1234567890123456789", "9007199254740992", "0.12345678901234568", "1e300"], 2),
+    "FLOAT": (["16777217", "-123456789", "0.1234567891", "16777216", "0.123456789", "1.100000023841858", "3e38"], 3),
+}
+
+
+@pytest.mark.parametrize("kind", DIGITS)
+def test_digits_that_a_number_does_not_hold_are_counted(tmp_path: Path, kind: str) -> None:
+    values, lost = DIGITS[kind]
     for name, quote in (("numbers", ""), ("text", '"')):
         records = [({"id": at}, f'{{"id":{at},"v":{quote}{value}{quote}}}'.encode()) for at, value in enumerate(values)]
-        rows, counts = followed(tmp_path / name, *records, **PLAIN, columns={"topic": {"v": "DOUBLE"}})
-        assert [row["v"] for _, row in rows] == [float(value) for value in values]
-        assert counts == {"digits-beyond-a-double topic.v": 2}
+        rows, counts = followed(tmp_path / name, *records, **PLAIN, columns={"topic": {"v": kind}})
+        assert [row["v"] for _, row in rows] == list(map(STORED[kind], values))
+        assert counts == {f"digits-beyond-a-{kind.lower()} topic.v": lost}
 
 
 def test_digits_behind_the_sixth_of_times_are_counted(tmp_path: Path) -> None:
