@@ -102,13 +102,16 @@ class KafkaSink(Sink):
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the rows and the fence in one transaction; if the fence is there already, only count. Executor."""
         made_of = (self._options, self._context)
-        clients = POOL.acquire(made_of) or self._clients()
+        clients: Clients | None = None
         try:
+            clients = POOL.acquire(made_of) or self._clients()
             done = self._tasks.write(task, blocks, clients)
             clients.prepare_next(str(task.partition))
         except BaseException as error:
-            clients.close()
-            if isinstance(error, CdcError) and not error.retryable:
+            if clients is not None:
+                clients.close()
+            # Spark retries none of these, so the tasks after this one would wait for it in vain.
+            if isinstance(error, CdcError) and (not error.retryable or error.waited_s or self._retry.stopping()):
                 self._tasks.failed.note(task.batch, task.partition)
             raise
         POOL.release(made_of, clients)

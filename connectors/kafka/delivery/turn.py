@@ -53,12 +53,16 @@ class Turn:
         return self._came
 
     def wait(self) -> None:
-        """Wait for this task's turn. Raises SinkUnavailable when the task before it stops or does not end."""
+        """Wait for this task's turn. Raises SinkUnavailable when the task before it stops or does not end.
+
+        Spark does not retry the task after that (`waited_s`), and the error of the task before is the one that is told.
+        """
         policy = RetryPolicy(self._timeout_s, _EVERY.first_pause_s, _EVERY.longest_pause_s)
         pauses = Backoff(policy, f"task {self._task} of batch {self._batch}")
         before = f"task {self._task - 1} of batch {self._batch}, which writes before,"
         while not self.has_come():
-            if self._failed.has_failed(self._batch, self._task - 1):
-                raise SinkUnavailable(f"{before} has stopped")
+            stopped = self._failed.has_failed(self._batch, self._task - 1)
             if not pauses.pause("the task before writes first"):
-                raise SinkUnavailable(f"{before} does not end")
+                raise pauses.given_up(SinkUnavailable(f"{before} does not end"))
+            if stopped:
+                raise pauses.given_up(SinkUnavailable(f"{before} has stopped"))

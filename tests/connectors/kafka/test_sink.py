@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kafka_servers import KafkaServer
 
-from cdc.errors import SinkError, SinkUnavailable
+from cdc.errors import SinkError, SinkUnavailable, SourceUnavailable
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.source import Context
@@ -153,6 +153,25 @@ def test_a_task_does_not_wait_for_one_that_has_stopped(made: Made) -> None:
         made.prepare(0, 2, inserts(1))
     made.sink().abort(0)
     assert not FailedTasks(LocalStore(made.folder)).has_failed(0, 5)
+
+
+def test_a_task_does_not_wait_for_one_that_spark_does_not_retry(made: Made) -> None:
+    """One that has retried for retry-timeout: it was waited for through half an hour."""
+
+    def away(waited_s: float) -> Any:
+        error = SourceUnavailable("away")
+        error.waited_s = waited_s
+        yield from ()
+        raise error
+
+    made.create()
+    for waited_s in (0.0, 600.0):
+        with pytest.raises(SourceUnavailable):
+            made.sink().prepare(TaskAttempt(0, 0, 0), away(waited_s))
+        assert FailedTasks(LocalStore(made.folder)).has_failed(0, 0) == (waited_s > 0)
+    with pytest.raises(SinkUnavailable, match="has stopped") as caught:
+        made.prepare(0, 1, inserts(1))
+    assert caught.value.waited_s > 0  # so that Spark does not retry this one either, and the error before it is told
 
 
 def test_of_two_runs_of_one_pipeline_the_older_is_fenced(made: Made) -> None:
