@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-from cdc.errors import SinkError
+from cdc.errors import ChangeRefused, SinkError
 from cdc.schema import TableId
 from connectors.paimon.object_store import check_bucket
 from connectors.shared.lake.errors import library_errors, refused_changes
@@ -101,6 +101,40 @@ class Catalog:
             except (TableNotExistException, DatabaseNotExistException):
                 return None
 
+    def drop(self, table: TableId) -> None:
+        """Drop the table if it exists. Of a warehouse's folder, its rows are deleted first and its schema last.
+
+        The library deletes the files in any order. After a crash without the schema there would be no table to drop
+        again, and a new table of the same name would have the snapshots that are left.
+        """
+        catalog, found = self.open(), self.table(table)
+        if found is not None and not self._is_rest:
+            for path in sorted(_entries(found.file_io, str(found.table_path)), key=_is_no_snapshot):
+                if _name(path) != "schema":
+                    found.file_io.delete(path, True)
+        catalog.drop_table(identifier(table), True)
+
+    def make_room(self, table: TableId) -> None:
+        """Delete what a drop that was interrupted at its end has left of a table's folder.
+
+        Raises ChangeRefused for a folder with other files: a new table would have them.
+        """
+        catalog = self.open()
+        if self._is_rest:
+            return
+        path = str(catalog.get_table_path(identifier(table)))
+        names = sorted(map(_name, _entries(catalog.file_io, path)))
+        if names == ["schema"]:
+            catalog.file_io.delete(path, True)
+        elif names:
+            reason = f"the folder {path} holds files of a table that does not exist any more: {', '.join(names[:5])}"
+            raise ChangeRefused(reason, where=str(table), hint="its deletion was interrupted: delete the folder")
+
+    @property
+    def _is_rest(self) -> bool:
+        """Whether a server deletes the files of its tables."""
+        return self.options.get("metastore") == "rest"
+
     def guard(self, where: str) -> AbstractContextManager[None]:
         """Convert the packages' errors within the block into this tool's, without the secrets of the options."""
         secrets = [value for name, value in self.options.items() if is_secret(name)]
@@ -115,6 +149,20 @@ class Catalog:
 
 _opened: dict[tuple[tuple[str, str], ...], Any] = {}
 """The open catalogs of this process by their options."""
+
+
+def _entries(files: Any, folder: str) -> list[str]:
+    """The paths of a folder's files and folders; none if it does not exist."""
+    found = files.list_status(folder) if files.exists(folder) else ()
+    return [f"{folder.rstrip('/')}/{_name(str(each.path))}" for each in found]
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _is_no_snapshot(path: str) -> bool:
+    return _name(path) != "snapshot"
 
 
 def identifier(table: TableId) -> Any:

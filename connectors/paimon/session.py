@@ -206,12 +206,14 @@ class PaimonSession(LakeSession):
         if not table.key:
             options["bucket"] = "-1"
         schema = Schema(fields, list(table.partition), list(table.key), options, table.comment or None)
+        self._catalog.make_room(table.id)
         self._catalog.open().create_table(identifier(table.id), schema, False)
 
     def _drop(self, table: TableId) -> None:
-        self._catalog.open().drop_table(identifier(table), True)
+        self._catalog.drop(table)
 
     def _rename(self, table: TableId, new: TableId) -> None:
+        self._catalog.make_room(new)
         self._catalog.open().rename_table(identifier(table), identifier(new))
         if find_table(self._catalog, new) is None:
             reason = "the catalog has not renamed it: renaming a folder of an object store is none of its operations"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,9 @@ pytest.importorskip("pypaimon_rust")
 
 from paimon_harness import PaimonHarness, rest_options
 from paimon_judge import Judge
+from sink_calls import commit, created
 
+from cdc.errors import ChangeRefused
 from cdc.schema import (
     AddColumn,
     Column,
@@ -96,3 +100,46 @@ def test_a_life_in_a_catalog(lake: PaimonHarness, tmp_path: Path) -> None:
     assert lake.rows(NEW) == []
     sink.apply(6, [DropTable(NEW)])
     assert lake.rows(NEW) is None
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("metastore", ["filesystem", "jdbc"])
+def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_one_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metastore: str
+) -> None:
+    """Its schema went first, by chance of the folder's order; the new table had the old rows, or could not be read."""
+    left, calls = [0], (os.unlink, os.rmdir)
+
+    def killing(call: Callable[..., None]) -> Callable[..., None]:
+        def called(*arguments: Any, **named: Any) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+            call(*arguments, **named)
+
+        return called
+
+    names = {"metastore": metastore, "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+    lake = PaimonHarness(tmp_path, {f"catalog.properties.{name}": text for name, text in names.items()})
+    for number in range(1, 100):
+        sink = created(lake.sink(), T, SMALL)
+        assert lake.rows(T) == []
+        commit(sink, number, block(T, SMALL, [("+I", {"id": number})]), noting=[].append)
+        left[0] = number
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "unlink", killing(calls[0]))
+                patch.setattr(os, "rmdir", killing(calls[1]))
+                sink.apply(1, [DropTable(T)])
+        except Killed:
+            lake.sink().apply(1, [DropTable(T)])
+        else:
+            break
+    assert number > 8
+    folder = tmp_path / "lake" / "shop.db" / "orders"
+    (folder / "snapshot").mkdir(parents=True)
+    with pytest.raises(ChangeRefused, match=r"holds files of a table that does not exist any more: snapshot"):
+        created(lake.sink(), T, SMALL)
