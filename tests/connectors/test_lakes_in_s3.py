@@ -11,7 +11,7 @@ from iceberg_harness import IcebergHarness
 from paimon_harness import PaimonHarness
 from s3_server import S3Server
 
-from cdc.schema import CreateTable
+from cdc.schema import CreateTable, DropTable
 from cdc.sink import TaskAttempt
 from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, keyed, keyless, prepare, row
 
@@ -69,6 +69,9 @@ def test_a_lake_in_a_bucket(tmp_path: Path, s3: S3Server, lake: Callable[..., An
     found = {item["id"]: item["name"] for item in harness.rows(ORDERS)}
     assert found == {1: "3", 11: row(11)["name"], 12: row(12)["name"], 13: row(13)["name"]}
     assert sorted(int(item["id"]) for item in harness.rows(LOG)) == [0, 1, 2, 3]
+    sink.apply(5, [DropTable(ORDERS), CreateTable(ORDERS, KEYED)])
+    sink.commit(5, prepare(sink, 5, [keyed("+I", row(7))]))
+    assert [item["id"] for item in harness.rows(ORDERS)] == [7]
 
 
 def objects(s3: S3Server, bucket: str) -> set[str]:
