@@ -16,8 +16,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from importlib.util import find_spec
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from decoder_kernels import (
@@ -33,11 +34,6 @@ from install import say, still_going
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
-from connectors.kafka.read.warm import warm_avro
-from connectors.kafka.read.warm import warm_kernels as warm_fetched
-from connectors.kafka.warm import warm as warm_messages
-from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
-from connectors.shared.streamload.warm import warm as warm_load_text
 
 DEMO = Path(__file__).resolve().parent.parent / "pipelines" / "demo.yaml"
 LIMITS = Limits(max_bytes=64 << 20, max_rows=1_000_000)
@@ -45,7 +41,7 @@ LIMITS = Limits(max_bytes=64 << 20, max_rows=1_000_000)
 
 def main(step: str) -> int:
     """One step; says what it does and how long it took."""
-    with nullcontext() if step == "beside" else still_going("compiling"):
+    with still_going("compiling"):
         STEPS[step]()
     return 0
 
@@ -54,37 +50,36 @@ def warm_decoder() -> None:
     """Compile the kernels in two processes, then decode everything that the demo's log holds."""
     gc.disable()  # the compiler makes millions of objects and little garbage: a tenth of the time
     say("compiling the decoder for this processor, in two processes (once)")
-    started = time.monotonic()
-    beside = [sys.executable, __file__, "beside"]
-    with subprocess.Popen(beside, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        compile_values()
-        say(f"  values: {time.monotonic() - started:.0f} s")
-        other.stdout.readline()  # documents are ready
-        say(f"  documents: {time.monotonic() - started:.0f} s")
-        compile_rows()
-        say(f"  rows: {time.monotonic() - started:.0f} s")
+    started, context = time.monotonic(), get_context("fork")  # a new process would load the compiler again
+    documents = context.Event()
+    beside = context.Process(target=_compile_beside, args=(documents,))
+    beside.start()
+    compile_values()
+    say(f"  values: {time.monotonic() - started:.0f} s")
+    while beside.is_alive() and not documents.wait(0.1):
+        pass  # if it fails, this process compiles the rest
+    say(f"  documents: {time.monotonic() - started:.0f} s")
+    compile_rows()
+    say(f"  rows: {time.monotonic() - started:.0f} s")
+    beside.join()
     options = check_file(str(DEMO)).spec.source
     with tempfile.TemporaryDirectory() as folder:
         rows = sum(decoded(options.build(Context("warm", LocalStore(Path(folder))))))
     say(f"decoder ready: {rows:,} row images in {time.monotonic() - started:.0f} s")
 
 
-def warm_beside() -> None:
-    """What the other process of `warm_decoder` compiles; says when the first half of it is done.
-
-    When it fails, that is left to the one that decodes the demo, and told by it.
-    """
-    gc.disable()
+def _compile_beside(documents: Event) -> None:
+    """What the other process of `warm_decoder` compiles; sets the event when the first half of it is done."""
     compile_documents()
-    say("documents")
+    documents.set()
     compile_events()
     compile_text()
 
 
 def warm_rest() -> None:
     """What makes later runs start sooner; each part of it is made by the run that needs it when it is not there."""
-    say(f"preparing later runs: bytecode, {', '.join(REST)}, Spark's classes (once; Ctrl-C does no harm)")
+    rest = _rest()
+    say(f"preparing later runs: bytecode, {', '.join(rest)}, Spark's classes (once; Ctrl-C does no harm)")
     compiling = [sys.executable, "-m", "compileall", "-qq", "-j", "2", sysconfig.get_path("purelib")]
     subprocess.run(compiling, check=False)  # some packages bring files for other Pythons
     if find_spec("pytest"):  # else each process of the first tests would rewrite and compile all of them
@@ -93,11 +88,25 @@ def warm_rest() -> None:
         )
     with ThreadPoolExecutor(1) as beside:
         archived = beside.submit(archive_classes)  # a process of its own, which needs the decoder and nothing else
-        for what, compile_it in REST.items():
+        for what, compile_it in rest.items():
             started = time.monotonic()
             compile_it()
             say(f"{what} ready in {time.monotonic() - started:.0f} s")
         archived.result()
+
+
+def _rest() -> dict[str, Callable[[], object]]:
+    """The kernels that the demo does without, by name. Imported here: loading them would delay the decoder."""
+    from connectors.kafka.read.warm import warm_avro, warm_kernels
+    from connectors.kafka.warm import warm
+    from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
+    from connectors.shared.streamload.warm import warm as warm_load_text
+
+    return {
+        "snapshot reader": warm_snapshot_kernels, "load text": warm_load_text,
+        "messages to Kafka": warm, "messages from Kafka": warm_kernels, "messages in Avro": warm_avro,
+        "compressed transactions": compile_compressed,
+    }  # fmt: skip
 
 
 def archive_classes() -> None:
@@ -139,11 +148,7 @@ def decoded(source: Source) -> Iterator[int]:
         source.stop()
 
 
-REST: dict[str, Callable[[], object]] = {
-    "snapshot reader": warm_snapshot_kernels, "load text": warm_load_text, "messages to Kafka": warm_messages,
-    "messages from Kafka": warm_fetched, "messages in Avro": warm_avro, "compressed transactions": compile_compressed,
-}  # fmt: skip
-STEPS = {"decoder": warm_decoder, "beside": warm_beside, "rest": warm_rest}
+STEPS = {"decoder": warm_decoder, "rest": warm_rest}
 
 if __name__ == "__main__":
     sys.exit(main(*sys.argv[1:]))
