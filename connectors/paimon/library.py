@@ -102,33 +102,34 @@ class Catalog:
                 return None
 
     def drop(self, table: TableId) -> None:
-        """Drop the table if it exists. Of a warehouse's folder, its rows are deleted first and its schema last.
+        """Drop the table if it exists. Of a folder, the rows are deleted first and the schema last.
 
-        The library deletes the files in any order. After a crash without the schema there would be no table to drop
-        again, and a new table of the same name would have the snapshots that are left.
+        The library deletes a folder's files in any order, and JDBC's entry before them. After a crash there would be no
+        table to drop again, and a new table of the same name would have the snapshots that are left.
         """
         catalog, found = self.open(), self.table(table)
         if found is not None and not self._is_rest:
-            for path in sorted(_entries(found.file_io, str(found.table_path)), key=_is_no_snapshot):
-                if _name(path) != "schema":
+            for path in sorted(_entries(found.file_io, str(found.table_path)), key=_rows_first):
+                if _name(path) != "schema" or self.options.get("metastore") == "jdbc":
                     found.file_io.delete(path, True)
         catalog.drop_table(identifier(table), True)
 
     def make_room(self, table: TableId) -> None:
-        """Delete what a drop that was interrupted at its end has left of a table's folder.
+        """Delete the empty folder, and JDBC's entry, that an interrupted drop has left of a table.
 
-        Raises ChangeRefused for a folder with other files: a new table would have them.
+        Raises ChangeRefused for a folder with files: a new table would have them.
         """
         catalog = self.open()
         if self._is_rest:
             return
-        path = str(catalog.get_table_path(identifier(table)))
-        names = sorted(map(_name, _entries(catalog.file_io, path)))
-        if names == ["schema"]:
-            catalog.file_io.delete(path, True)
-        elif names:
-            reason = f"the folder {path} holds files of a table that does not exist any more: {', '.join(names[:5])}"
-            raise ChangeRefused(reason, where=str(table), hint="its deletion was interrupted: delete the folder")
+        path, files = str(catalog.get_table_path(identifier(table))), catalog.file_io
+        names = [_name(entry) for entry in _entries(files, path) if _name(entry) != "schema" or _entries(files, entry)]
+        if names:
+            reason = f"the folder {path} holds files, but the catalog has no such table: {', '.join(sorted(names)[:5])}"
+            hint = "if another program has dropped the table by half, delete the folder; else route to another table"
+            raise ChangeRefused(reason, where=str(table), hint=hint)
+        catalog.drop_table(identifier(table), True)
+        files.delete(path, True)
 
     @property
     def _is_rest(self) -> bool:
@@ -161,8 +162,8 @@ def _name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _is_no_snapshot(path: str) -> bool:
-    return _name(path) != "snapshot"
+def _rows_first(path: str) -> tuple[bool, bool]:
+    return _name(path) == "schema", _name(path) != "snapshot"
 
 
 def identifier(table: TableId) -> Any:
