@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import cache, partial
 
 from cdc.schema import TableId
 from cdc.source import Limits
@@ -162,9 +163,10 @@ class Coordinator:
 
     def _new_requests(self, start: MySqlOffset, renamed: Collection[TableId] = ()) -> list[SnapshotRequest]:
         """Return the snapshots to begin after `start`."""
+        tables = cache(partial(self._history.tables, start.schemas))
 
         def known(table: TableId) -> bool:
-            return table in self._history.tables(start.schemas) and self._captures(table)
+            return table in tables() and self._captures(table)
 
         return self.due.select(start.chunks, known, renamed=renamed)
 
