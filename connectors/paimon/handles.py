@@ -13,6 +13,7 @@ from typing import Any
 
 from cdc.schema import TableId
 from cdc.sink import Prepared
+from connectors.paimon.library import entries
 
 MESSAGE_VERSION = 14
 """The version of the format that Paimon calls `CommitMessageSerializer`."""
@@ -62,7 +63,5 @@ class NotedFiles:
 
     def paths(self, file_io: Any) -> list[str]:
         """The paths of the files that exist, as listed by the library's `file_io` of the table."""
-        if not file_io.exists(self.folder):
-            return []
-        names = (str(status.path).rsplit("/", 1)[-1] for status in file_io.list_status(self.folder))
-        return [f"{self.folder.rstrip('/')}/{name}" for name in names if name.startswith(self.prefix)]
+        beginning = f"{self.folder.rstrip('/')}/{self.prefix}"
+        return [path for path in entries(file_io, self.folder) if path.startswith(beginning)]

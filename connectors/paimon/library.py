@@ -109,7 +109,7 @@ class Catalog:
         """
         catalog, found = self.open(), self.table(table)
         if found is not None and not self._is_rest:
-            for path in sorted(_entries(found.file_io, str(found.table_path)), key=_rows_first):
+            for path in sorted(entries(found.file_io, str(found.table_path)), key=_rows_first):
                 if _name(path) != "schema" or self.options.get("metastore") == "jdbc":
                     found.file_io.delete(path, True)
         catalog.drop_table(identifier(table), True)
@@ -123,7 +123,7 @@ class Catalog:
         if self._is_rest:
             return
         path, files = str(catalog.get_table_path(identifier(table))), catalog.file_io
-        names = [_name(entry) for entry in _entries(files, path) if _name(entry) != "schema" or _entries(files, entry)]
+        names = [_name(entry) for entry in entries(files, path) if _name(entry) != "schema" or entries(files, entry)]
         if names:
             reason = f"the folder {path} holds files, but the catalog has no such table: {', '.join(sorted(names)[:5])}"
             hint = "if another program has dropped the table by half, delete the folder; else route to another table"
@@ -152,8 +152,8 @@ _opened: dict[tuple[tuple[str, str], ...], Any] = {}
 """The open catalogs of this process by their options."""
 
 
-def _entries(files: Any, folder: str) -> list[str]:
-    """The paths of a folder's files and folders; none if it does not exist."""
+def entries(files: Any, folder: str) -> list[str]:
+    """The paths of a folder's files and folders by the library's `file_io`; none if it does not exist."""
     found = files.list_status(folder) if files.exists(folder) else ()
     return [f"{folder.rstrip('/')}/{_name(str(each.path))}" for each in found]
 

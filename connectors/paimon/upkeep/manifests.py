@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from connectors.paimon.library import Catalog
+from connectors.paimon.library import Catalog, entries
 from connectors.paimon.tables import LakeTable
 from connectors.paimon.upkeep.publishing import COMPACT, NO_IDENTIFIER, publish
 
@@ -83,8 +83,7 @@ def expire_snapshots(table: LakeTable, batches_of: str, *, now: float | None = N
 def _is_pinned(table: LakeTable) -> bool:
     files, root = table.library.file_io, table.library.table_path
     for folder in ("tag", "branch", "consumer"):
-        path = f"{root}/{folder}"
-        if files.exists(path) and list(files.list_status(path)):
+        if entries(files, f"{root}/{folder}"):
             log.debug("%s: nothing expires, it has a %s", table.id, folder)
             return True
     return False
