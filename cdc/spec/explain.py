@@ -57,7 +57,7 @@ class Explainer:
             kind = self._kind(path)
             for number, name in enumerate(_unknown(instance, schema)):
                 unknown = (*path, name)
-                hint = _did_you_mean(name, known, kind) if number < _GUESSES else _known_keys(known, kind)
+                hint = _did_you_mean(unknown, known, kind) if number < _GUESSES else _known_keys(known, kind)
                 yield unknown, self.problem(unknown, "unknown key", hint, key=True)
         else:
             yield path, self._wrong_value(path, error, schema)
@@ -152,9 +152,12 @@ def _unknown(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
     return [name for name in instance if name not in known and not any(p.search(name) for p in patterns)]
 
 
-def _did_you_mean(name: str, known: list[str], kind: str) -> str:
+def _did_you_mean(unknown: Path, known: list[str], kind: str) -> str:
+    name = str(unknown[-1])
     meant = nearest(name, known) if len(name) <= _LONGEST_KEY else None
     meant = meant or next((key for key in known if key.endswith(f".{name}")), None)
+    if meant == tree.dotted(unknown):
+        return f"write the whole name as one key: `{meant}`"
     if meant is not None:
         return f"did you mean `{meant}`?"
     inner = next((key for key in known if key.startswith(f"{name}.")), None)
