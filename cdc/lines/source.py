@@ -19,7 +19,7 @@ from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import EngineError, SourceError
 from cdc.evolution.apply import apply_changes
 from cdc.lines.format import Commit, Line, RowImage, decoded, line_from_json
-from cdc.schema import CreateTable, Kind, SchemaChange, TableId, TableSchema
+from cdc.schema import CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.source import Count, Limits, Offset, Report, Source, Split
 
 Tables = Mapping[TableId, TableSchema]
@@ -239,10 +239,17 @@ def _block(table: TableId, run: Sequence[tuple[int, _Entry]]) -> ChangeBlock:
 
 
 def _value(where: str, image: RowImage, name: str, schema: TableSchema) -> Any:
-    data_type = schema.column(name).type
+    data_type, given = schema.column(name).type, image.row.get(name)
     try:
-        value = decoded(image.row.get(name), data_type)
+        value = decoded(given, data_type)
+    except ValueError as error:
+        raise _wrong_value(where, name, str(error), data_type) from error
+    try:
         pa.scalar(value, arrow_schema(schema).field(name).type)
     except (ValueError, OverflowError) as error:
-        raise SourceError(f"column {name}: {error}", where=where, hint=f"write a value of {data_type}") from error
+        raise _wrong_value(where, name, f"{given!r} does not fit {data_type}", data_type) from error
     return value
+
+
+def _wrong_value(where: str, column: str, problem: str, data_type: DataType) -> SourceError:
+    return SourceError(f"column {column}: {problem}", where=where, hint=f"write a value of {data_type}")
