@@ -32,6 +32,9 @@ _UNREACHABLE = (
 """Parts of messages, in lower case, of errors that may pass. The REST client's errors have no status number: `unable to
 process` stands for 429, 502, 504 and others."""
 
+_DROPPED = "cdc.dropped"
+"""The option of a table whose drop was begun."""
+
 
 def check_versions() -> None:
     """Raise SinkError when one of the packages is missing or of another version."""
@@ -92,6 +95,11 @@ class Catalog:
 
     def table(self, table: TableId) -> Any:
         """The library's table with its newest schema; None when it does not exist. Raises SinkError."""
+        found = self.stored(table)
+        return None if found is None or is_dropped(found) else found
+
+    def stored(self, table: TableId) -> Any:
+        """Like `table`, but also returns what an interrupted drop has left of one (`is_dropped`). Raises SinkError."""
         catalog = self.open()
         from pypaimon.catalog.catalog_exception import DatabaseNotExistException, TableNotExistException
 
@@ -102,29 +110,38 @@ class Catalog:
                 return None
 
     def drop(self, table: TableId) -> None:
-        """Drop the table if it exists. Of a folder, the rows are deleted first and the schema last.
+        """Drop the table if it exists. Of a folder, the rows are deleted first and the newest schema last.
 
         The library deletes a folder's files in any order, and JDBC's entry before them. After a crash there would be no
-        table to drop again, and a new table of the same name would have the snapshots that are left.
+        table to drop again, and a new table of the same name would have the snapshots that are left. The newest schema
+        says that the table is being dropped, as without its rows it would be an empty one.
         """
-        catalog, found = self.open(), self.table(table)
+        catalog, found = self.open(), self.stored(table)
         if found is not None and not self._is_rest:
-            for path in sorted(entries(found.file_io, str(found.table_path)), key=_rows_first):
-                if _name(path) != "schema" or self.options.get("metastore") == "jdbc":
-                    found.file_io.delete(path, True)
+            from pypaimon.schema.schema_change import SchemaChange
+
+            if not is_dropped(found):
+                catalog.alter_table(identifier(table), [SchemaChange.set_option(_DROPPED, "true")], False)
+            files, folder = found.file_io, str(found.table_path)
+            *others, schemas = sorted(entries(files, folder), key=_rows_first)
+            *earlier, _ = sorted(entries(files, schemas), key=_schema_number)
+            for path in (*others, *earlier, *([schemas] if self.options.get("metastore") == "jdbc" else ())):
+                files.delete(path, True)
         catalog.drop_table(identifier(table), True)
 
     def make_room(self, table: TableId) -> None:
-        """Delete the empty folder, and JDBC's entry, that an interrupted drop has left of a table.
+        """Delete what an interrupted drop has left of a table.
 
-        Raises ChangeRefused for a folder with files: a new table would have them.
+        Raises ChangeRefused for a folder with files of no table: a new table would have them.
         """
         catalog = self.open()
         if self._is_rest:
             return
         path, files = str(catalog.get_table_path(identifier(table))), catalog.file_io
         names = [_name(entry) for entry in entries(files, path) if _name(entry) != "schema" or entries(files, entry)]
-        if names:
+        if names and self.stored(table) is not None:
+            self.drop(table)
+        elif names:
             reason = f"the folder {path} holds files, but the catalog has no such table: {', '.join(sorted(names)[:5])}"
             hint = "if another program has dropped the table by half, delete the folder; else route to another table"
             raise ChangeRefused(reason, where=str(table), hint=hint)
@@ -156,6 +173,16 @@ def entries(files: Any, folder: str) -> list[str]:
     """The paths of a folder's files and folders by the library's `file_io`; none if it does not exist."""
     found = files.list_status(folder) if files.exists(folder) else ()
     return [f"{folder.rstrip('/')}/{_name(str(each.path))}" for each in found]
+
+
+def is_dropped(table: Any) -> bool:
+    """Whether the drop of the library's table was begun: some of its rows may be gone already."""
+    return _DROPPED in table.table_schema.options
+
+
+def _schema_number(path: str) -> int:
+    number = _name(path).rpartition("-")[2]
+    return int(number) if number.isdigit() else -1
 
 
 def _name(path: str) -> str:

@@ -28,7 +28,7 @@ from cdc.evolution import operations as op
 from cdc.evolution.steps import Check
 from cdc.evolution.table import ActualColumn
 from cdc.schema import TableId, shadow_of
-from connectors.paimon.library import Catalog, identifier, native
+from connectors.paimon.library import Catalog, identifier, is_dropped, native
 from connectors.paimon.options import PaimonSinkOptions
 from connectors.paimon.rewrite import copy_rows
 from connectors.paimon.rows import has_rows, read_rows
@@ -89,9 +89,13 @@ class PaimonSession(LakeSession):
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
         """Complete the changes of these tables that a crash has interrupted."""
         for name in dict.fromkeys(tables):
-            table = find_table(self._catalog, name)
-            if table is None:
+            stored = self._catalog.stored(name)
+            if stored is None:
                 continue
+            if is_dropped(stored):
+                self._drop(name)
+                continue
+            table = LakeTable(name, stored)
             self._fill_columns(table)
             if SWAP in table.options:
                 self._end_swap(name, TableId(name.database, table.options[SWAP].removeprefix(f"{name.database}.")))

@@ -8,6 +8,7 @@ The sink sets these options on a table, so that every process finds them with th
 | `cdc.sequence-base.<pipeline>` | the number above which a pipeline's sequence numbers begin |
 | `cdc.fill.<column>` | set while existing rows still lack the column's default |
 | `cdc.swap` | the table that this one is about to replace |
+| `cdc.dropped` | set while the table is being dropped: it counts as gone, as some of its rows may be |
 """
 
 from __future__ import annotations

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -19,16 +21,20 @@ from sink_calls import commit, created
 from cdc.errors import ChangeRefused
 from cdc.schema import (
     AddColumn,
+    AlterColumnType,
     Column,
     CreateShadow,
     CreateTable,
     DataType,
+    DropShadow,
     DropTable,
     RenameTable,
+    SchemaChange,
     SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
+    shadow_of,
 )
 from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
@@ -106,12 +112,10 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("metastore", ["filesystem", "jdbc"])
-def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_one_is_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metastore: str
-) -> None:
-    """Its schema went first, by chance of the folder's order; the new table had the old rows, or could not be read."""
-    left, calls = [0], (os.unlink, os.rmdir)
+@contextmanager
+def _killed_at(number: int) -> Iterator[None]:
+    """The process ends before it deletes the file or folder with that number, from 1."""
+    left = [number]
 
     def killing(call: Callable[..., None]) -> Callable[..., None]:
         def called(*arguments: Any, **named: Any) -> None:
@@ -122,17 +126,23 @@ def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_
 
         return called
 
+    with patch.object(os, "unlink", killing(os.unlink)), patch.object(os, "rmdir", killing(os.rmdir)):
+        yield
+
+
+@pytest.mark.parametrize("metastore", ["filesystem", "jdbc"])
+def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_one_is_empty(
+    tmp_path: Path, metastore: str
+) -> None:
+    """Its schema went first, by chance of the folder's order; the new table had the old rows, or could not be read."""
     names = {"metastore": metastore, "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
     lake = PaimonHarness(tmp_path, {f"catalog.properties.{name}": text for name, text in names.items()})
     for number in range(1, 100):
         sink = created(lake.sink(), T, SMALL)
         assert lake.rows(T) == []
         commit(sink, number, block(T, SMALL, [("+I", {"id": number})]), noting=[].append)
-        left[0] = number
         try:
-            with monkeypatch.context() as patch:
-                patch.setattr(os, "unlink", killing(calls[0]))
-                patch.setattr(os, "rmdir", killing(calls[1]))
+            with _killed_at(number):
                 sink.apply(1, [DropTable(T)])
         except Killed:
             lake.sink().apply(1, [DropTable(T)])
@@ -143,3 +153,44 @@ def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_
     (folder / "snapshot").mkdir(parents=True)
     with pytest.raises(ChangeRefused, match=r"holds files, but the catalog has no such table: snapshot"):
         created(lake.sink(), T, SMALL)
+
+
+ELSEWHERE = TableId("elsewhere", "orders")
+_TEXT = Column("id", DataType.parse("VARCHAR(20)"), nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (SwapShadow(T), T),
+        (RenameTable(T, ELSEWHERE), ELSEWHERE),
+        (AlterColumnType(T, _TEXT, ID), T),
+    ],
+    ids=["swap", "move", "rebuild"],
+)
+def test_rows_are_there_when_the_drop_of_the_table_that_they_were_copied_from_was_interrupted(
+    tmp_path: Path, change: SchemaChange, where: TableId
+) -> None:
+    """They were copied once more, from a table that had lost them by then."""
+    lake = PaimonHarness(tmp_path)
+    for number in range(3, 100, 4):
+        sink = created(lake.sink(), T, SMALL)
+        sink.apply(1, [CreateShadow(T)])
+        target = sink.shadow(T) if isinstance(change, SwapShadow) else T
+        commit(sink, 2 * number, block(target, SMALL, [("+I", {"id": 7})]), noting=[].append)
+        if target == T:
+            sink.apply(1, [DropShadow(T)])
+        try:
+            with _killed_at(number):
+                sink.apply(2, [change])
+            ended = True
+        except Killed:
+            lake.sink().apply(2, [change])
+            ended = False
+        assert [int(row["id"]) for row in lake.rows(where) or []] == [7], f"killed at deletion {number}"
+        others = [table for table in (T, ELSEWHERE, shadow_of(T)) if table != where]
+        assert [lake.catalog.stored(table) for table in others] == [None] * len(others)
+        lake.sink().apply(3, [DropTable(where)])
+        if ended:
+            break
+    assert number > 8
