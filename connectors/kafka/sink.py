@@ -112,7 +112,7 @@ class KafkaSink(Sink):
                 clients.close()
             # Spark retries none of these, so the tasks after this one would wait for it in vain.
             if isinstance(error, CdcError) and (not error.retryable or error.waited_s or self._retry.stopping()):
-                self._tasks.failed.note(task.batch, task.partition)
+                self._tasks.failed.note(task.batch, task.partition, error)
             raise
         POOL.release(made_of, clients)
         return done

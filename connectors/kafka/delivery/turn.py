@@ -6,7 +6,7 @@ writes once the fence shows that the task before it has written.
 
 from __future__ import annotations
 
-from cdc.errors import SinkUnavailable
+from cdc.errors import CdcError, SinkUnavailable, StateError, StateUnavailable
 from cdc.retry import Backoff, RetryPolicy
 from cdc.state.store import Store
 from connectors.kafka.delivery.fences import Fences, part_of
@@ -22,9 +22,16 @@ class FailedTasks:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def note(self, batch: int, task: int) -> None:
-        """Note that this task will not write."""
-        self._store.write_json(f"failed-{batch}-{task}.json", {"task": task})
+    def note(self, batch: int, task: int, error: CdcError) -> None:
+        """Note that this task will not write, because of this error.
+
+        Raises StateUnavailable if that cannot be noted: Spark then retries the task, and ends the others with it.
+        """
+        try:
+            self._store.write_json(f"failed-{batch}-{task}.json", {"task": task})
+        except StateError as unnoted:
+            because = "" if isinstance(error, StateError) else f"; task {task} of batch {batch} had stopped: {error}"
+            raise StateUnavailable(unnoted.message + because, where=unnoted.where, hint=unnoted.hint) from error
 
     def has_failed(self, batch: int, task: int) -> bool:
         """Whether that task, or one before it, has stopped with an error."""

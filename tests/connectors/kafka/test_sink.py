@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kafka_servers import KafkaServer
 
-from cdc.errors import SinkError, SinkUnavailable, SourceUnavailable
+from cdc.errors import CdcError, SinkError, SinkUnavailable, SourceUnavailable, StateError, StateUnavailable
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.source import Context
@@ -148,7 +148,7 @@ def test_a_task_writes_behind_the_one_before_it(made: Made) -> None:
 
 def test_a_task_does_not_wait_for_one_that_has_stopped(made: Made) -> None:
     made.create()
-    FailedTasks(LocalStore(made.folder)).note(0, 0)
+    FailedTasks(LocalStore(made.folder)).note(0, 0, SinkError("stopped"))
     with pytest.raises(SinkUnavailable, match="task 1 of batch 0, which writes before, has stopped"):
         made.prepare(0, 2, inserts(1))
     made.sink().abort(0)
@@ -172,6 +172,26 @@ def test_a_task_does_not_wait_for_one_that_spark_does_not_retry(made: Made) -> N
     with pytest.raises(SinkUnavailable, match="has stopped") as caught:
         made.prepare(0, 1, inserts(1))
     assert caught.value.waited_s > 0  # so that Spark does not retry this one either, and the error before it is told
+
+
+def test_a_task_that_cannot_note_that_it_has_stopped_ends_the_others_with_it(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk. As its result, the error would not end Spark's job, in which the others wait for half an hour."""
+
+    def fail(reason: CdcError) -> Any:
+        yield from ()
+        raise reason
+
+    def full(path: Path, data: bytes) -> None:
+        raise StateError("cannot write the state: No space left on device", where=str(path), hint="free some space")
+
+    made.create()
+    monkeypatch.setattr("cdc.state.store.write_file", full)
+    for reason in (SinkError("a row is too large"), StateError("the disk is full")):
+        with pytest.raises(StateUnavailable, match="No space left on device") as caught:
+            made.sink().prepare(TaskAttempt(0, 0, 0), fail(reason))
+        assert ("a row is too large" in str(caught.value)) == isinstance(reason, SinkError)
 
 
 def test_of_two_runs_of_one_pipeline_the_older_is_fenced(made: Made) -> None:
