@@ -14,7 +14,7 @@ TIMEOUTS_S = (10.0, 120.0)
 class RestTables(RestCatalog):  # type: ignore[misc]
     """Gives up on a silent server, as behind a connection that was cut without a word; the library waits forever."""
 
-    def _create_session(self) -> Any:
-        session = super()._create_session()
+    def _config_headers(self, session: Any) -> None:
+        """Limit the requests of a new session: the first, for a token, is sent before it is handed out."""
         session.request = partial(session.request, timeout=TIMEOUTS_S)
-        return session
+        super()._config_headers(session)

@@ -273,9 +273,11 @@ def test_a_rest_catalog_that_loses_an_answer(tmp_path: Path, status: int) -> Non
         assert not [path for path in (tmp_path / "shop").rglob("*") if path.is_file()]
 
 
-def test_a_rest_catalog_that_never_answers_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("login", [{}, {"credential": "id:secret"}], ids=["catalog", "token"])
+def test_a_rest_catalog_that_never_answers_is_away(monkeypatch: pytest.MonkeyPatch, login: dict[str, str]) -> None:
     monkeypatch.setattr("connectors.iceberg.rest_catalog.TIMEOUTS_S", (0.1, 0.1))
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        properties = {"type": "rest", "uri": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        properties = {"type": "rest", "uri": address, "oauth2-server-uri": f"{address}/tokens", **login}
         with pytest.raises(SinkUnavailable, match="timed out"):
             Catalog(properties).open()
