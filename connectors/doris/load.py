@@ -132,7 +132,10 @@ class DorisLoad(TableLoad[Upload]):
             answer = body.finish()
         except CommitUnknown as error:
             return self._looked_up(error).to_json()
-        reply = load_reply(answer)
+        try:
+            reply = load_reply(answer)
+        except SinkUnavailable as error:  # as of a proxy, which may have passed the load on
+            return self._looked_up(error).to_json()
         if reply.label_exists:
             raise self._label_taken(reply)
         return self._check_reply(reply).to_json()
@@ -160,7 +163,7 @@ class DorisLoad(TableLoad[Upload]):
             )
         return Handle(self._label, reply.txn if two_phase else 0, self._rows, self._upserts)
 
-    def _looked_up(self, error: CommitUnknown) -> Handle:
+    def _looked_up(self, error: SinkError) -> Handle:
         """The handle of a load that was sent whole but whose answer was lost: the state of its label tells."""
         transactions, two_phase = self._transactions, self._loader.rules.two_phase
         state = transactions.outcome(self._table.database, self._label)

@@ -6,14 +6,13 @@ compared as a whole: releases put different prefixes before them (`[CODE]`, `TSt
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
-from connectors.shared.streamload.http import check_status
+from connectors.shared.streamload.http import json_object
 from connectors.shared.streamload.http_connection import Answer
 
 _SHOWN = 500
@@ -95,7 +94,7 @@ class TxnReply:
 
 def load_reply(answer: Answer) -> LoadReply:
     """Parse the answer to a load. Raises SinkError (access denied, no such table), SinkUnavailable."""
-    body = _object(check_status(answer))
+    body = json_object(answer)
     if "Status" not in body:
         raise _front_end_error(body, answer.server)
     message = str(body.get("Message", ""))
@@ -114,7 +113,7 @@ def load_reply(answer: Answer) -> LoadReply:
 
 def txn_reply(answer: Answer) -> TxnReply:
     """Parse the answer to a commit or abort. Raises SinkError (access denied), SinkUnavailable."""
-    body = _object(check_status(answer))
+    body = json_object(answer)
     if "status" not in body:
         raise _front_end_error(body, answer.server)
     message = str(body.get("msg", ""))
@@ -123,7 +122,7 @@ def txn_reply(answer: Answer) -> TxnReply:
 
 def state_reply(answer: Answer) -> TransactionState:
     """Parse the answer of `get_load_state`. Raises SinkError, SinkUnavailable."""
-    body = _object(check_status(answer))
+    body = json_object(answer)
     data = str(body.get("data", ""))
     if body.get("code") != 0 or data not in TransactionState.__members__:
         raise _front_end_error(body, answer.server)
@@ -132,7 +131,7 @@ def state_reply(answer: Answer) -> TransactionState:
 
 def backends_reply(answer: Answer) -> list[tuple[str, int]]:
     """Hosts and HTTP ports of the live back ends (`/api/backends`). Raises SinkError, SinkUnavailable."""
-    body = _object(check_status(answer))
+    body = json_object(answer)
     if body.get("code") != 0 or not isinstance(body.get("data"), dict):
         raise _front_end_error(body, answer.server)
     listed = body["data"].get("backends", [])
@@ -172,17 +171,6 @@ def _verdict(status: str, message: str) -> ReplyVerdict:
     if _NOT_READY.search(message):
         return ReplyVerdict.NOT_READY
     return ReplyVerdict.BUSY if _BUSY.search(message) else ReplyVerdict.REFUSED
-
-
-def _object(answer: Answer) -> dict[str, Any]:
-    try:
-        body = json.loads(answer.text)
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        hint = "check that the address is a Doris front end's HTTP port"
-        raise SinkError(f"the answer is not Doris': {one_line(answer.text)!r}", where=answer.server, hint=hint)
-    return body
 
 
 def _front_end_error(body: dict[str, Any], where: str) -> SinkError:

@@ -6,13 +6,12 @@ TXN_NOT_EXISTS or ANALYSIS_ERROR; front ends put OK or FAILED, with `<java class
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
-from connectors.shared.streamload.http import check_status
+from connectors.shared.streamload.http import json_object
 from connectors.shared.streamload.http_connection import Answer
 
 OK = "OK"
@@ -52,16 +51,8 @@ class Reply:
 
 
 def read(answer: Answer) -> Reply:
-    """Parse an answer. Raises SinkError or SinkUnavailable for an HTTP status that the interface does not use."""
-    check_status(answer)
-    try:
-        fields = json.loads(answer.text)
-    except ValueError:
-        fields = None
-    if not isinstance(fields, dict):
-        shown = " ".join(answer.text.split())[:_SHOWN]
-        hint = "sink.load-url must name HTTP ports of StarRocks front ends, 8030 by default"
-        raise SinkError(f"no answer of StarRocks: {shown!r}", where=answer.server, hint=hint)
+    """Parse an answer. Raises SinkError or SinkUnavailable for one that the interface does not give."""
+    fields = json_object(answer)
     status = str(fields.get("Status") or fields.get("status") or "").upper()
     message = str(fields.get("Message") or fields.get("message") or fields.get("msg") or "")
     return Reply(status, _JAVA_CLASS.sub("", message), fields, answer.server)

@@ -15,10 +15,11 @@ Meaning of errors for the request:
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.shared.servers import preference
@@ -294,6 +295,23 @@ def check_status(answer: Answer) -> Answer:
     if answer.status >= 500 or answer.status in (408, 429):
         raise SinkUnavailable(f"the server failed ({message})", where=answer.server, hint="see the server's log")
     raise SinkError(f"the server refused the request ({message})", where=answer.server, hint="check address and port")
+
+
+def json_object(answer: Answer) -> dict[str, Any]:
+    """Parse the JSON object of an answer.
+
+    Raises as `check_status`, and SinkUnavailable for anything else, such as the page of a proxy: what became of the
+    request is not known.
+    """
+    try:
+        found = json.loads(check_status(answer).text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        text = " ".join(answer.text.split())[:_SHOWN]
+        hint = "see a proxy before the server, and that the addresses in the file are HTTP ports of front ends"
+        raise SinkUnavailable(f"an answer without JSON, as of a proxy: {text!r}", where=answer.server, hint=hint)
+    return found
 
 
 def _target(answer: Answer, requested: Address) -> tuple[Address, str]:

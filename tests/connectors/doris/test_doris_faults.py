@@ -22,6 +22,7 @@ from connectors.shared.streamload.options import LoadSinkOptions, wanted_replica
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
 LOST = {"action": "cut"}
+PAGE = {"action": "status", "code": 200, "body": "<html>The page of a proxy</html>"}
 SENT_TWICE = {
     "action": "status", "code": 200,
     "body": '{"TxnId": -1, "Status": "Label Already Exists", "Message": "[LABEL_ALREADY_EXISTS]already been used"}',
@@ -81,6 +82,7 @@ def check_once(harness: Harness, sink: DorisSink, table: TableId, prepared: Any)
         ("be.load", {"action": "status", "code": 503}),
         ("fe.load", {"action": "status", "code": 500}),
         ("be.load.done", {"action": "status", "code": 502}),
+        ("be.load.done", PAGE),
         ("be.load.done", SENT_TWICE),
     ],
     ids=lambda value: value if isinstance(value, str) else value["action"],
@@ -108,9 +110,10 @@ def test_what_an_earlier_attempt_left_prepared_is_aborted(harness: Harness, tabl
     ("point", "fault"),
     [
         ("fe.2pc", {"action": "status", "code": 503}),
+        ("be.2pc.done", PAGE),
         ("be.2pc", {"action": "refuse", "message": "get tableList write lock timeout"}),
     ],
-    ids=["front end", "lock"],
+    ids=["front end", "page", "lock"],
 )
 def test_a_commit_is_resolved(harness: Harness, table: TableId, point: str, fault: dict[str, Any]) -> None:
     sink = created(harness)
@@ -241,10 +244,14 @@ def test_straight_to_named_back_ends(harness: Harness) -> None:
     check_once(harness, sink, LOG, prepare(sink, 0, [ONE_ROW[LOG]]))
 
 
-@TABLES
-def test_at_least_once_commits_with_the_load(harness: Harness, table: TableId) -> None:
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [(ORDERS, LOST), (LOG, PAGE), (LOG, {"action": "status", "code": 504})],
+    ids=["lost", "page", "gateway"],
+)
+def test_at_least_once_commits_with_the_load(harness: Harness, table: TableId, fault: dict[str, Any]) -> None:
     sink = created(harness, **{"sink.delivery-guarantee": "at-least-once"})
-    harness.server.own.fault("be.load.done", **LOST)
+    harness.server.own.fault("be.load.done", **fault)
     prepared = prepare(sink, 0, [ONE_ROW[table]])
     assert harness.rows(table) == [row(1, "a")]
     check_once(harness, sink, table, prepared)

@@ -150,6 +150,15 @@ def test_a_front_end_that_begins_no_load_for_a_while_is_waited_for(harness: Harn
     assert harness.rows(ORDERS) == [row(1, "a")]
 
 
+def test_the_page_of_a_proxy_is_no_answer(harness: Harness) -> None:
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    for point in ("be.txn.begin.done", "be.txn.load.done", "be.txn.prepare.done", "fe.txn.commit.done", "fe.state"):
+        standin.fault(point, action="status", code=200, body="<html>The page of a proxy</html>")
+    run_all(run)
+
+
 def test_a_question_for_a_state_that_is_lost_is_asked_again(harness: Harness) -> None:
     run = Run(harness)
     standin = harness.server.standin
