@@ -14,6 +14,7 @@ from connectors.kafka.formats.fields import Encoding, Field
 from connectors.kafka.formats.names import check_columns
 
 Schema = Mapping[str, Any]
+_Make = Callable[[Mapping[str, str]], tuple[DataType, Encoding]]
 
 _PLAIN: dict[str, DataType] = {
     "int8": DataType(Kind.TINYINT), "int16": DataType(Kind.SMALLINT), "int32": DataType(Kind.INT),
@@ -51,19 +52,28 @@ _UNBOUND_DECIMAL = 38
 _MOST_BITS = 1 << 16
 
 
-def fields_of(schema: Schema) -> tuple[Field, ...]:
-    """The fields of a struct, in its order. Raises ValueError for a schema that is no struct."""
+def fields_of(schema: Schema, *, by_flink: bool = False) -> tuple[Field, ...]:
+    """The fields of a struct, in its order, with the types of Flink CDC if it wrote them (`by_flink`).
+
+    Raises ValueError for a schema that is no struct.
+    """
     if schema.get("type") != "struct":
         raise ValueError(f"the schema of a row is a struct, got {schema.get('type')!r:.40}")
     fields = _items(schema)
     if len(check_columns(item.get("field") for item in fields)) < len(fields):
         raise ValueError("two fields of a row have the same name")
-    return tuple(map(_field, fields))
+    logical_types = _OF_FLINK if by_flink else _LOGICAL
+    return tuple(_field(item, logical_types) for item in fields)
 
 
 def row_schema(schema: Schema) -> Schema | None:
     """The schema of the rows within the schema of Debezium's envelope; None when it has none. Raises ValueError."""
     return next((item for item in _items(schema) if item.get("field") in ("after", "before")), None)
+
+
+def is_by_flink(schema: Schema) -> bool:
+    """Whether Flink CDC's sink wrote this schema of an envelope, which has nothing but the rows. Raises ValueError."""
+    return {item.get("field") for item in _items(schema)} <= {"before", "after"}
 
 
 def _items(schema: Schema) -> list[Schema]:
@@ -73,7 +83,7 @@ def _items(schema: Schema) -> list[Schema]:
     return items
 
 
-def _field(item: Schema) -> Field:
+def _field(item: Schema, logical_types: Mapping[str, _Make]) -> Field:
     name, logical = str(item["field"]), str(item.get("name") or "")
     parameters = item.get("parameters") or {}
     if not isinstance(parameters, dict):
@@ -84,7 +94,7 @@ def _field(item: Schema) -> Field:
         return Field(name, data_type, unit_us=unit, **about)
     if logical in _NANOS:
         return Field(name, _NANOS[logical], Encoding.NANOS, **about)
-    make = _LOGICAL.get(logical)
+    make = logical_types.get(logical)
     if make is not None:
         data_type, encoding = make(parameters)
         if data_type.kind is Kind.GEOMETRY:
@@ -114,6 +124,12 @@ def _bits(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
     return DataType(*((Kind.BINARY, (bits + 7) // 8) if bits <= _MOST_BITS else (Kind.BYTES,))), Encoding.BITS_LITTLE
 
 
+def _bytes(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
+    """The type of Bits in the schema of Flink CDC, which says so of all bytes, with their number as the length."""
+    length = _number(parameters, "length", 0)
+    return DataType(Kind.VARBINARY, length) if 0 < length < _MOST_BITS else DataType(Kind.BYTES), Encoding.NATURAL
+
+
 def _number(parameters: Mapping[str, Any], name: str, default: int) -> int:
     value = parameters.get(name, default)
     try:
@@ -126,7 +142,7 @@ def _plain(kind: Kind, encoding: Encoding = Encoding.NATURAL) -> Callable[[Any],
     return lambda parameters: (DataType(kind), encoding)
 
 
-_LOGICAL: dict[str, Callable[[Mapping[str, str]], tuple[DataType, Encoding]]] = {
+_LOGICAL: dict[str, _Make] = {
     "org.apache.kafka.connect.data.Decimal": _decimal,
     "io.debezium.data.Bits": _bits,
     "io.debezium.time.Year": _plain(Kind.INT),
@@ -137,3 +153,4 @@ _LOGICAL: dict[str, Callable[[Mapping[str, str]], tuple[DataType, Encoding]]] = 
     "io.debezium.data.VariableScaleDecimal": _plain(Kind.STRING, Encoding.DECIMAL_STRUCT),
     "io.debezium.data.FloatVector": lambda parameters: (DataType(Kind.VECTOR, 2048), Encoding.VECTOR),
 }
+_OF_FLINK = {**_LOGICAL, "io.debezium.data.Bits": _bytes}

@@ -33,7 +33,7 @@ from connectors.kafka.formats.log_positions import NOWHERE, POSITIONS, LogPositi
 from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change, table_changes, unsigned_columns
-from connectors.kafka.formats.wrapped import ROUTED, Opener, Unwrapper, WrappedPayloads, by_key, key_object
+from connectors.kafka.formats.wrapped import Opener, Unwrapper, WrappedPayloads, by_key, key_columns, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
@@ -120,12 +120,12 @@ class DebeziumFormat:
         for table, (shape, database), rows_of_table in rows_by_table(reading, numbers, row_numbers, marks, describe):
             rows_of_table = rows_of_table[~_partial_updates(reading, scan, rows_of_table, numbers, ops[rows_of_table])]
             for members in by_key(messages, numbers, rows_of_table):
-                key = key_names(messages, numbers[members])
+                key = key_names(messages, numbers[members], table)
                 reading.statements += [
                     DdlMessage(int(number), table.database, f"TRUNCATE TABLE {table}", (TruncateTable(table),))
                     for number in numbers[members[ops[members] == _TRUNCATE]]
                 ]
-                images = _images(messages, reading, scan, members, numbers, ops[members], key)
+                images = _images(messages, reading, scan, members, numbers, ops[members], key, table)
                 if len(images):
                     fields = self._wrapped.shapes[shape].fields
                     reading.groups.append(TableGroup(table, fields, key, images, database=database))
@@ -173,7 +173,7 @@ def _lone_tombstones(messages: Messages, rows: WrappedPayloads) -> Any:
 def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
     """The fields of the rows in an envelope with this Connect schema; None when it has none. Raises ValueError."""
     rows = connect.row_schema(schema)
-    return None if rows is None else connect.fields_of(rows)
+    return None if rows is None else connect.fields_of(rows, by_flink=connect.is_by_flink(schema))
 
 
 def _partial_updates(reading: Reading, scan: Scan, row_numbers: Any, numbers: Any, ops: Any) -> Any:
@@ -214,17 +214,24 @@ def _table(names: Sequence[Cells], row: int) -> tuple[TableId, str | None]:
     return TableId(schema or database, table), (database or None) if schema else ""
 
 
-def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
+def key_names(messages: Messages, numbers: Any, table: TableId) -> tuple[str, ...] | None:
     """The columns in the key of the first message with one; empty when none has, None when the key is not an object."""
     present = messages.keys.present[numbers]
     if not present.any():
         return ()
     fields = key_object(messages.key(int(numbers[np.argmax(present)])))
-    return None if fields is None else tuple(name for name in fields if name != ROUTED)
+    return None if fields is None else tuple(key_columns(fields, table))
 
 
 def _images(
-    messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any, key: tuple[str, ...] | None
+    messages: Messages,
+    reading: Reading,
+    scan: Scan,
+    members: Any,
+    numbers: Any,
+    ops: Any,
+    key: tuple[str, ...] | None,
+    table: TableId,
 ) -> MessageImages:
     """The row images: one for an insert or delete, two for an update with a row before."""
     before, after = scan.cells("before").take(members), scan.cells("after").take(members)
@@ -239,7 +246,9 @@ def _images(
     texts = scan.texts
     keyed = removes & ~has_before
     if keyed.any():
-        texts, before = _rows_of_keys(messages, reading, texts, before, np.flatnonzero(keyed), numbers[members], key)
+        texts, before = _rows_of_keys(
+            messages, reading, texts, before, np.flatnonzero(keyed), numbers[members], key, table
+        )
         has_before = before.kinds == OBJECT
     two = (ops == _UPDATE) & has_before & ~bad
     one = ~bad & ~rowless & (~removes | has_before)
@@ -256,7 +265,7 @@ def _images(
 
 
 def _rows_of_keys(
-    messages: Messages, reading: Reading, texts: Texts, before: Cells, rows: Any, numbers: Any, key: Any
+    messages: Messages, reading: Reading, texts: Texts, before: Cells, rows: Any, numbers: Any, key: Any, table: TableId
 ) -> tuple[Texts, Cells]:
     """For deletes without the row before, use the message's key as the row, in a new buffer after the other texts."""
     starts, stops, kinds = before.starts.copy(), before.stops.copy(), before.kinds.copy()
@@ -267,7 +276,7 @@ def _rows_of_keys(
         if found is None:
             reading.unreadable[int(numbers[row])] = "a delete with neither the row before nor a key to find it by"
             continue
-        text = json.dumps({name: value for name, value in found.items() if name != ROUTED}).encode("utf-8")
+        text = json.dumps(key_columns(found, table)).encode("utf-8")
         starts[row], stops[row], kinds[row] = end, end + len(text), OBJECT
         parts.append(text)
         end += len(text)

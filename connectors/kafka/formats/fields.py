@@ -267,8 +267,12 @@ def _latin1(field: Field, cells: Cells) -> pa.Array:
 def _bits_little(field: Field, cells: Cells) -> pa.Array:
     """The bits of Debezium's Bits, with the width of BINARY(n); PostgreSQL's `bit varying` has none."""
     width = field.type.length or 0
-    change: Callable[[bytes], bytes] = lambda item: item[::-1].rjust(width, b"\0")[-width:]  # noqa: E731
-    return convert.each(convert.from_base64(cells), change, pa.binary(), "")
+    return convert.each(
+        convert.from_base64(cells),
+        lambda item: int.from_bytes(item, "little").to_bytes(width or len(item), "big"),
+        pa.binary(),
+        "has more bits than its type",
+    )
 
 
 def _bits_number(field: Field, cells: Cells) -> pa.Array:

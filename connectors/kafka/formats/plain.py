@@ -25,7 +25,7 @@ from connectors.kafka.formats.groups import (
 )
 from connectors.kafka.formats.modes import DecodingModes
 from connectors.kafka.formats.scan import Cells, Texts, Tree
-from connectors.kafka.formats.wrapped import ROUTED, Opener, Unwrapper, WrappedPayloads, by_key, key_object
+from connectors.kafka.formats.wrapped import Opener, Unwrapper, WrappedPayloads, by_key, key_columns, key_object
 from connectors.kafka.kernels import STRING, TRUE
 
 _DELETED = "__deleted"
@@ -84,7 +84,7 @@ class PlainFormat:
                 )  # fmt: skip
                 keyed = messages.keys.present[numbers[members]]
                 key = key_object(messages.key(int(numbers[members[np.argmax(keyed)]])))
-                names = None if key is None else tuple(key)
+                names = None if key is None else tuple(key_columns(key))
                 reading.groups.append(
                     TableGroup(table, self._wrapped.shapes[shape].fields, names, images, upserts=True)
                 )
@@ -109,7 +109,7 @@ def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: Wrap
     """The rows and deletes in the order of the messages. A delete only has the columns of its key."""
     keys = {number: key_object(messages.key(number)) for number in deletes.tolist()}
     found = {
-        number: json.dumps({name: value for name, value in key.items() if name != ROUTED}).encode()
+        number: json.dumps(key_columns(key)).encode()
         for number, key in keys.items() if key is not None
     }  # fmt: skip
     why = "a delete (no value) whose key is not a JSON object with the key columns"

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cdc.schema import TableId
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Messages
@@ -20,6 +21,8 @@ _WRAPPED = Tree({"schema": None, "payload": None})
 
 ROUTED = "__dbz__physicalTableIdentifier"
 """A member that Debezium's ByLogicalTableRouter adds to keys; not needed, since messages name their table."""
+
+_FLINKS = "TableId"
 
 Learn = Callable[[Mapping[str, Any]], "tuple[Field, ...] | None"]
 """Gives the fields of the rows in a Connect schema; None when it has no rows."""
@@ -252,6 +255,12 @@ def key_object(key: bytes | None) -> dict[str, Any] | None:
     if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
         found = found["payload"]
     return found if isinstance(found, dict) and not any(map(name_problem, found)) else None
+
+
+def key_columns(key: Mapping[str, Any], table: TableId | None = None) -> dict[str, Any]:
+    """The members of a key that are columns. Flink CDC's sink adds the name of the table as TableId."""
+    no_columns = {ROUTED} if table is None or key.get(_FLINKS) not in (str(table), table.table) else {ROUTED, _FLINKS}
+    return {name: value for name, value in key.items() if name not in no_columns}
 
 
 def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:

@@ -25,6 +25,7 @@ from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 
 UNAVAILABLE = "__debezium_unavailable_value"
 PLAIN = {"value.format": "json"}
+ROW_IMAGES = ("before", "after")
 SKIP = {"unreadable-messages": "skip"}
 
 
@@ -170,6 +171,60 @@ def test_keys_of_tables_that_a_router_put_into_one_topic(tmp_path: Path) -> None
     removed = with_schema({"id": INT64, "v": TEXT}, envelope("d", None, None), ("id",))
     found = followed(tmp_path, (key, added), (key, removed), (key, added), (key, None))
     assert rows(found) == [("+I", {"id": 1, "v": "a"}), ("-D", {"id": 1, "v": None})] * 2
+
+
+def test_rows_out_of_their_envelopes_with_keys_of_a_router(tmp_path: Path) -> None:
+    key = {"id": 1, "__dbz__physicalTableIdentifier": "srv.shop.orders"}
+    found = followed(tmp_path, (key, {"id": 1, "v": "a"}), (key, None), **PLAIN)
+    assert rows(found) == [("+U", {"id": 1, "v": "a"}), ("-D", {"id": 1, "v": None})]
+
+
+def flinks(op: str, *, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"before": before, "after": after, "op": op, "source": {"db": "s", "table": "t"}}
+
+
+FLINK_ROW = {"id": 1, "v": "a"}
+
+
+@together("name", ["s.t", "t"])
+def test_keys_of_flink_cdcs_sink_name_the_table(tmp_path: Path, name: str) -> None:
+    """It names a routed table alone where its route gives no database."""
+    added, removed = flinks("c", after=FLINK_ROW), flinks("d", before=FLINK_ROW)
+    lone = flinks("d")
+    key = {"TableId": name, "id": 1}
+    found = followed(tmp_path, *((key, message) for message in (added, removed, added, lone)))
+    assert rows(found) == [("+I", FLINK_ROW), ("-D", FLINK_ROW), ("+I", FLINK_ROW), ("-D", {"id": 1, "v": None})]
+
+
+def test_a_key_of_flink_cdcs_sink_without_columns_is_none(tmp_path: Path) -> None:
+    value, more = flinks("c", after=FLINK_ROW), {"primary-keys": {"s.t": ["id"]}}
+    for folder, options, key in (("none", {}, ()), ("given", more, ("id",))):
+        found = followed(tmp_path / folder, ({"TableId": "s.t"}, value), **options)
+        created, row = [item for batch in found.follow() for item in batch]
+        assert (created.schema.primary_key, row) == (key, ("+I", FLINK_ROW))
+
+
+def test_a_column_that_is_named_as_flink_cdc_names_the_table(tmp_path: Path) -> None:
+    row = {"TableId": "other", "v": "a"}
+    assert rows(followed(tmp_path, ({"TableId": "other"}, envelope("c", None, row)))) == [("+I", row)]
+
+
+def test_bytes_of_flink_cdcs_sink_are_not_the_bits_that_its_schema_says(tmp_path: Path) -> None:
+    """`debezium-json.include-schema.enabled`: Bits whose length is the number of bytes, and bytes in their order."""
+    fields = [{"type": "int32", "optional": False, "field": "id"}] + [
+        {"type": "bytes", "optional": True, "field": name, "name": "io.debezium.data.Bits", "version": 1,
+         "parameters": {"length": str(length)}}
+        for name, length in (("b", 3), ("v", 10), ("w", 2147483647))
+    ]  # fmt: skip
+    schema = {
+        "type": "struct", "optional": False,
+        "fields": [{"type": "struct", "fields": fields, "optional": True, "field": name} for name in ROW_IMAGES],
+    }  # fmt: skip
+    value = {"schema": schema, "payload": flinks("c", after={"id": 1, "b": "AQI=", "v": "AwQ=", "w": "BQYH"})}
+    found = followed(tmp_path, ({"TableId": "s.t", "id": 1}, value))
+    created, row = [item for batch in found.follow() for item in batch]
+    assert [str(column.type) for column in created.schema.columns] == ["INT", "VARBINARY(3)", "VARBINARY(10)", "BYTES"]
+    assert row == ("+I", {"id": 1, "b": b"\1\2", "v": b"\3\4", "w": b"\5\6\7"})
 
 
 def test_a_delete_by_its_key_gets_past_a_filter(tmp_path: Path) -> None:

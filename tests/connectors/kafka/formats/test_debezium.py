@@ -150,6 +150,10 @@ def test_values_that_cannot_be_read_are_left_out_with_the_reason() -> None:
     fields["c"] = logical("bytes", "io.debezium.data.Bits", length="12")
     found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, {"id": 1, "c": 1234}))]))
     assert found.unreadable == {0: "column c: is a number, not bytes as text"}, "its digits are base64, too"
+    bits = [{"id": 1, "c": "gQEB"}, {"id": 2, "c": "gQEA"}]
+    found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, row)) for row in bits]))
+    assert found.unreadable == {0: "column c: has more bits than its type"}
+    assert found.images == [("+I", {"id": 2, "c": b"\x01\x81"})], "leading zeros are no bits"
     fields["c"] = logical("struct", "io.debezium.data.geometry.Geometry")
     shapes = [None, {"wkb": "AQE=", "srid": 1}, {"wkb": "AQE=", "srid": 2**40}, {"wkb": "AQE=", "srid": [1]}, 7]
     values = [with_schema(fields, envelope("c", None, {"id": id_, "c": shape})) for id_, shape in enumerate(shapes)]
