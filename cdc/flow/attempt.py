@@ -15,7 +15,7 @@ takes a second call in the same batch for a repeat of the first.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import takewhile
 from typing import Any
@@ -172,7 +172,7 @@ class _Tried:
     Attributes:
         begun: whether some changes of exactly this list were tried one by one.
         refused, through: indexes of the changes that were skipped, and of those that were applied. The latter include
-            `elsewhere`: changes that were applied as part of another list, in the same order.
+            `elsewhere`: changes that were applied as part of another list.
     """
 
     def __init__(self, store: Store, batch: int, changes: Sequence[SchemaChange]) -> None:
@@ -250,15 +250,13 @@ def _shadows_begun(changes: Sequence[SchemaChange]) -> set[int]:
 
 
 def _matching_indexes(names: Sequence[str], through: Sequence[str], but: Set[int]) -> set[int]:
-    """Indexes in `names`, except those in `but`, of digests that occur in `through` in the same order."""
-    at: dict[str, list[int]] = {}
-    for index, name in enumerate(through):
-        at.setdefault(name, []).append(index)
-    found, first = set[int](), 0
+    """Indexes in `names`, except those in `but`, of digests that occur in `through`, each as often as there.
+
+    The order of different ones does not matter: a later list may have further changes before those of an earlier one.
+    """
+    left, found = Counter(through), set[int]()
     for index, name in enumerate(names):
-        indexes = () if index in but else at.get(name, ())
-        next_one = bisect_left(indexes, first)
-        if next_one < len(indexes):
-            first = indexes[next_one] + 1
+        if index not in but and left[name]:
+            left[name] -= 1
             found.add(index)
     return found

@@ -170,12 +170,13 @@ def test_a_column_is_not_dropped_again_once_another_one_has_its_name(tmp_path: P
 
 
 def test_a_rename_is_not_repeated_where_other_changes_came_before_it_meanwhile(tmp_path: Path) -> None:
-    """Two crashes, the first one with other changes of the batch: what each of them left is known."""
-    sinks = Sink(dies_at=2), Sink(dies_at=1), Sink()
+    """Crashes, each with other changes of the batch: what each of them left is known."""
+    sinks = Sink(dies_at=2), Sink(dies_at=1), Sink(dies_at=1), Sink()
     changes = (CreateTable(A, SCHEMA), *AROUND)
     more = (CreateTable(TableId("shop", "c"), SCHEMA), *changes)
-    for these, sink in ((changes, sinks[0]), (more, sinks[1])):
+    most = (CreateTable(TableId("shop", "d"), SCHEMA), *more)
+    for these, sink in ((changes, sinks[0]), (more, sinks[1]), (most, sinks[2])):
         with pytest.raises(Crash):
             Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, these, sink)
-    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, more, sinks[2])
-    assert [each for sink in sinks for each in sink.done] == [*changes[:2], more[0], *changes[2:]]
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, most, sinks[3])
+    assert [each for sink in sinks for each in sink.done] == [*changes[:2], more[0], most[0], *changes[2:]]
