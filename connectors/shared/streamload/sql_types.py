@@ -92,6 +92,7 @@ _DIGITS = {
     Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19,
     Kind.TINYINT_UNSIGNED: 3, Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20,
 }  # fmt: skip
+_WHOLE_DIGITS = {"TINYINT": 2, "SMALLINT": 4, "INT": 9, "BIGINT": 18, "LARGEINT": 38}
 _DATE = r"\d{4}-\d\d-\d\d"
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)"
 _CONSTANTS = {
@@ -118,6 +119,8 @@ def data_type(actual: SqlType, *, digits: int = 0) -> DataType:
 
 def holds_number(actual: SqlType, new: SqlType, source: DataType) -> bool | None:
     """Return whether a column holds every number of a type, `new` for the source's; None unless both are exact."""
+    if source.kind is Kind.DECIMAL and actual.name in WHOLE:
+        return not source.scale and (source.length or 10) <= _WHOLE_DIGITS[actual.name]
     if source.kind in _DIGITS and actual.name == "DECIMAL":
         return actual.whole_digits >= _DIGITS[source.kind]
     if new.name in WHOLE and actual.name in WHOLE:

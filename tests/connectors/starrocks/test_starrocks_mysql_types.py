@@ -112,3 +112,29 @@ def test_every_type_of_a_key_finds_its_row_again(source: Source, harness: Harnes
     source.executes(*chain(*statements), *(f"UPDATE k{index} SET n = 2" for index, _ in enumerate(KEYS)))
     for index, (kind, _, expected) in enumerate(KEYS):
         assert harness.query(f"SELECT k, n FROM srt.k{index}") == [(expected, 2)], kind
+
+
+FLINKS_KEYS = [
+    ("DECIMAL(9, 0)", "-999999999", "INT"),
+    ("DECIMAL(18, 0)", "999999999999999999", "BIGINT"),
+    ("DECIMAL(38, 0)", "9" * 38, "LARGEINT"),
+    ("DECIMAL(12, 1)", "-9999999.9", "VARCHAR(12)"),
+    ("BIGINT UNSIGNED", "18446744073709551615", "LARGEINT"),
+]
+
+
+def test_keys_of_tables_that_flink_cdc_made_find_their_rows(source: Source, harness: Harness) -> None:
+    harness.server.query("CREATE DATABASE srt")
+    statements = []
+    for index, (kind, value, made) in enumerate(FLINKS_KEYS):
+        harness.server.query(
+            f"CREATE TABLE srt.f{index} (k {made} NOT NULL, n INT NULL) PRIMARY KEY (k) DISTRIBUTED BY HASH (k)"
+        )
+        statements += [
+            f"CREATE TABLE f{index} (k {kind} PRIMARY KEY, n INT)", f"INSERT INTO f{index} VALUES ({value}, 1), (0, 1)",
+            f"UPDATE f{index} SET n = 2 WHERE k <> 0", f"DELETE FROM f{index} WHERE k = 0",
+        ]  # fmt: skip
+    source.executes(*statements)
+    for index, (kind, value, _) in enumerate(FLINKS_KEYS):
+        ((key, count),) = harness.query(f"SELECT k, n FROM srt.f{index}")
+        assert (key.decode() if isinstance(key, bytes) else str(key), count) == (value, 2), kind
