@@ -26,7 +26,7 @@ from cdc.options import (
 from cdc.schema import TableId
 
 _HOST = re.compile(r"(?:(https?)://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?/?")
-_PART = re.compile(r"[a-z0-9._-]*")
+_PART = re.compile(r"[a-z0-9._$-]*")
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[::1\]")
 _BATCHES = "the source's max-batch-bytes sets the size of a batch; see sink.bulk.size for requests"
 INDEX_SETTINGS = "index.settings."
@@ -40,7 +40,7 @@ def _check_hosts(text: str) -> str:
 
 def _check_part(text: str) -> str:
     if _PART.fullmatch(text) is None:
-        raise OptionError("may have lower-case letters, digits, dots, hyphens and underscores")
+        raise OptionError("may have lower-case letters, digits, dots, hyphens, underscores and dollar signs")
     return text
 
 

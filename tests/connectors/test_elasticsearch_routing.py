@@ -63,13 +63,14 @@ def orders(*changes: tuple[str, int, str | None]) -> ChangeBlock:
 
 def hits(harness: Harness) -> list[tuple[str, Any]]:
     """Id and city of all documents, those that are there twice as well; each is where its city says."""
+    separator = harness.options.get("sharding.suffix.separator", "_")
     harness.server.ask("POST", "/shop.orders/_refresh")
     found = harness.server.ask("POST", "/shop.orders/_search", {"size": 1000})["hits"]["hits"]
     for hit in found:
         city = hit["_source"]["city"]
         if "sharding.suffix.key" in harness.options:
             name = "".join("_" if letter in ' "' else letter for letter in (city or "").lower())
-            assert hit["_index"].rpartition("-")[0] == ("shop.orders_" + name if city else "shop.orders")
+            assert hit["_index"].rpartition("-")[0] == (f"shop.orders{separator}{name}" if city else "shop.orders")
         else:
             assert hit.get("_routing") == (city or None if harness.options.get("index.routing-columns") else None)
     return sorted((hit["_id"], hit["_source"]["city"]) for hit in found)
@@ -265,3 +266,11 @@ def test_indexes_of_a_sharding_column_live_and_go_with_their_table(harness: Harn
 )  # fmt: skip
 def test_types_whose_values_have_the_same_text(old: str, new: str, same: bool) -> None:
     assert same_text(DataType.parse(old), DataType.parse(new)) is same
+
+
+@pytest.mark.parametrize("harness", [("opensearch", {**SHARDING, "sharding.suffix.separator": "$"})], indirect=True)
+def test_the_separator_of_shards(harness: Harness) -> None:
+    sink = harness.sink()
+    commit(sink, 0, orders(("+I", 1, "Rom"), ("+I", 2, None)))
+    commit(sink, 1, orders(("-U", 1, "Rom"), ("+U", 1, "Bonn")))
+    assert hits(harness) == [("1", "Bonn"), ("2", None)]
