@@ -124,13 +124,13 @@ class Catalog:
                 catalog.alter_table(identifier(table), [SchemaChange.set_option(_DROPPED, "true")], False)
             files, folder = found.file_io, str(found.table_path)
             *others, schemas = sorted(entries(files, folder), key=_rows_first)
-            *earlier, _ = sorted(entries(files, schemas), key=_schema_number)
+            *earlier, _ = _schemas(files, schemas)
             for path in (*others, *earlier, *([schemas] if self.options.get("metastore") == "jdbc" else ())):
                 files.delete(path, True)
         catalog.drop_table(identifier(table), True)
 
     def make_room(self, table: TableId) -> None:
-        """Delete what an interrupted drop has left of a table.
+        """Delete what an interrupted drop or creation has left of a table.
 
         Raises ChangeRefused for a folder with files of no table: a new table would have them.
         """
@@ -138,7 +138,7 @@ class Catalog:
         if self._is_rest:
             return
         path, files = str(catalog.get_table_path(identifier(table))), catalog.file_io
-        names = [_name(entry) for entry in entries(files, path) if _name(entry) != "schema" or entries(files, entry)]
+        names = [_name(entry) for entry in entries(files, path) if _name(entry) != "schema" or _schemas(files, entry)]
         if names and self.stored(table) is not None:
             self.drop(table)
         elif names:
@@ -180,9 +180,10 @@ def is_dropped(table: Any) -> bool:
     return _DROPPED in table.table_schema.options
 
 
-def _schema_number(path: str) -> int:
-    number = _name(path).rpartition("-")[2]
-    return int(number) if number.isdigit() else -1
+def _schemas(files: Any, folder: str) -> list[str]:
+    """The schemas in a folder, the newest one last; without those that nobody has finished writing."""
+    numbers = {path: _name(path).removeprefix("schema-") for path in entries(files, folder)}
+    return sorted((path for path, number in numbers.items() if number.isdigit()), key=lambda path: int(numbers[path]))
 
 
 def _name(path: str) -> str:

@@ -155,6 +155,23 @@ def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_
         created(lake.sink(), T, SMALL)
 
 
+@pytest.mark.parametrize("metastore", ["filesystem", "jdbc"])
+def test_a_table_whose_creation_was_interrupted_is_created(tmp_path: Path, metastore: str) -> None:
+    """Its folder had a schema that was not finished, and was taken for that of another program."""
+    from pypaimon.filesystem.local_file_io import LocalFileIO
+
+    names = {"metastore": metastore, "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+    lake = PaimonHarness(tmp_path, {f"catalog.properties.{name}": text for name, text in names.items()})
+    lake.sink().check()
+    folder = tmp_path / "lake" / "shop.db" / "orders"
+    with pytest.raises(Killed), patch.object(LocalFileIO, "delete_quietly"):
+        with patch.object(LocalFileIO, "rename", side_effect=Killed):
+            lake.sink().apply(0, [CreateTable(T, SMALL)])
+    assert [path.suffix for path in (folder / "schema").iterdir()] == [".tmp"]
+    lake.sink().apply(0, [CreateTable(T, SMALL)])
+    assert lake.rows(T) == []
+
+
 ELSEWHERE = TableId("elsewhere", "orders")
 _TEXT = Column("id", DataType.parse("VARCHAR(20)"), nullable=False)
 
