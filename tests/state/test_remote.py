@@ -27,7 +27,7 @@ from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import DocumentChange, Entry
 from cdc.state.remote.lease import Lease, holder, of_this_process
-from cdc.state.remote.lease_deadline import note_lease_until
+from cdc.state.remote.lease_deadline import note_lease_until, now_s
 from cdc.state.remote.run import STATUS, _RemoteRun, hold_working_copy
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry
@@ -357,11 +357,26 @@ def test_a_step_of_a_process_that_died_behind_its_put_is_carried_out_by_the_next
 
 def test_a_sink_is_not_asked_once_the_lease_is_over(url: str, tmp_path: Path) -> None:
     store = paused(url, tmp_path)
-    note_lease_until(tmp_path, time.monotonic() + 600)
+    note_lease_until(tmp_path, now_s() + 600)
     store.check_lease()
-    note_lease_until(tmp_path, time.monotonic() - 2)
+    note_lease_until(tmp_path, now_s() - 2)
     with pytest.raises(StateUnavailable, match="the lease on the state ended 2 s ago"):
         store.check_lease()
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system's clocks stand still while it is suspended")
+def test_a_machine_that_was_suspended_for_longer_than_its_lease_asks_no_sink(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one clock of Linux goes on meanwhile."""
+    now = time.clock_gettime
+    with run(url, tmp_path / "a", 600.0) as store:
+        store.check_lease()
+        asleep_s = {time.CLOCK_BOOTTIME: 3600.0}
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: now(clock) + asleep_s.get(clock, 0))
+        with pytest.raises(StateUnavailable, match="the lease on the state ended"):
+            store.check_lease()
+        monkeypatch.undo()
 
 
 def test_a_damaged_step_is_named(url: str, tmp_path: Path) -> None:

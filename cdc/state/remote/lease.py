@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from cdc.errors import StateError
 from cdc.retry import RetryPolicy
 from cdc.state.remote.bucket import Bucket
+from cdc.state.remote.lease_deadline import now_s
 
 NAME = "lock"
 FORMAT = 1
@@ -68,9 +69,9 @@ class Lease:
 
     def __init__(self, bucket: Bucket, once: Bucket, mine: Holder, retry: RetryPolicy) -> None:
         self._patient, self._bucket, self._mine, self._retry = bucket, once, mine, retry
-        self._clock, self._tag = retry.clock, ""
+        self._tag = ""
         self.renewed_s = 0.0
-        """When the last successful request to renew the lease was sent, by `clock`."""
+        """When the last successful request to renew the lease was sent, by `now_s`."""
 
     def acquire(self) -> None:
         """Take the lease once its holder has released it, or has not renewed it for its whole duration.
@@ -82,14 +83,14 @@ class Lease:
             found = bucket.get_tagged(NAME)
             if found is not None:
                 self._await_end(Holder.from_bytes(found[0], self._where), found[1])
-            self.renewed_s = self._clock()
+            self.renewed_s = now_s()
             _ = bucket.put_new(NAME, data) if found is None else bucket.put_if_match(NAME, data, found[1])
             if self._is_mine():  # also after a put whose answer was lost
                 return
 
     def beat(self) -> bool:
         """Renew the lease; False if another run has it. Raises StateUnavailable if the outcome is unknown."""
-        sent_s, self._mine = self._clock(), replace(self._mine, beat=self._mine.beat + 1)
+        sent_s, self._mine = now_s(), replace(self._mine, beat=self._mine.beat + 1)
         tag = self._bucket.put_if_match(NAME, self._mine.to_bytes(), self._tag)
         if tag is not None:
             self._tag = tag
@@ -104,7 +105,7 @@ class Lease:
 
     @property
     def expires_s(self) -> float:
-        """The time from which another run may take the lease, by `clock`."""
+        """The time from which another run may take the lease, by `now_s`."""
         return self.renewed_s + self._mine.ttl_s
 
     def holder(self) -> Holder | None:
