@@ -164,9 +164,9 @@ def test_a_table_whose_creation_was_interrupted_is_created(tmp_path: Path, metas
     lake = PaimonHarness(tmp_path, {f"catalog.properties.{name}": text for name, text in names.items()})
     lake.sink().check()
     folder = tmp_path / "lake" / "shop.db" / "orders"
-    with pytest.raises(Killed), patch.object(LocalFileIO, "delete_quietly"):
-        with patch.object(LocalFileIO, "rename", side_effect=Killed):
-            lake.sink().apply(0, [CreateTable(T, SMALL)])
+    renaming = patch.object(LocalFileIO, "rename", side_effect=Killed)
+    with pytest.raises(Killed), patch.object(LocalFileIO, "delete_quietly"), renaming:
+        lake.sink().apply(0, [CreateTable(T, SMALL)])
     assert [path.suffix for path in (folder / "schema").iterdir()] == [".tmp"]
     lake.sink().apply(0, [CreateTable(T, SMALL)])
     assert lake.rows(T) == []
