@@ -328,10 +328,10 @@ def main() -> None:
     run(options.kind, seeds, batches=options.batches, every=options.all, server=options.server, faults=options.faults)
 
 
-def run_apart(kind: str, *arguments: str) -> None:
+def run_apart(kind: str, *arguments: str, script: str = __file__) -> None:
     """The same by a process of its own, which has no threads of anybody else. Raises AssertionError."""
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    program = [sys.executable, __file__, kind, *arguments]
+    program = [sys.executable, script, kind, *arguments]
     done = subprocess.run(program, env={**os.environ, **path}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from cdc.sink import Sink
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc_services.server import MySqlServer
+from cdc_standins import StandIn
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 from connectors.kafka.sink import KafkaSink
@@ -48,14 +49,20 @@ class Place:
         rows: the rows of a table, None when there is no such table.
         messages: for a sink that keeps each change, what readers find instead: the changes of a table in order.
         statements: the schema changes that readers are told, in order.
+        written: everything in it, in order, for a sink that keeps each change.
         owners: functions of a library that change something outside.
+        tables: all tables, those that readers do not see too.
+        left: what no table has, such as transactions that are open; of a pipeline at rest there is none.
     """
 
     sink: Callable[[Path], Sink]
     rows: Callable[[TableId], list[Row] | None]
     messages: Callable[[TableId], list[Row | None]] | None = None
     statements: Callable[[], list[str]] | None = None
+    written: Callable[[], dict[str, list[Any]]] | None = None
     owners: Callable[[], list[tuple[Any, str]]] = field(default=list)
+    tables: Callable[[], list[TableId]] = field(default=list)
+    left: Callable[[], list[str]] = field(default=list)
 
 
 Make = Callable[[Path], Place]
@@ -76,16 +83,42 @@ def _duckdb(folder: Path) -> Place:
                 return None
             return connection.sql(f'FROM "{table.database}"."{table.table}"').to_arrow_table().to_pylist()
 
-    return Place(sink, rows)
+    def tables() -> list[TableId]:
+        with duckdb.connect(str(path), read_only=True) as connection:
+            return _named(connection.sql(_TABLES).fetchall())
+
+    return Place(sink, rows, tables=tables, left=lambda: _staged(folder))
 
 
-def _harnessed(make: Callable[[Path, str], Any]) -> Make:
+_TABLES = "SELECT table_schema, table_name FROM information_schema.tables"
+_TAKEN = frozenset({"_cdc", "information_schema", "main", "mysql", "performance_schema", "sys", "__internal_schema"})
+
+
+def _named(names: Sequence[Sequence[Any]]) -> list[TableId]:
+    """Tables of the pipelines among those of a server."""
+    found = [TableId(*(each.decode() if isinstance(each, bytes) else str(each) for each in row)) for row in names]
+    return [table for table in found if table.database.lower() not in _TAKEN]
+
+
+def _staged(folder: Path) -> list[str]:
+    """Files of rows in the sink's part of the state directory."""
+    return sorted(str(path) for path in (folder / "state/sink").rglob("*") if path.suffix not in ("", ".json"))
+
+
+def _harnessed(
+    make: Callable[[Path, str], Any],
+    tables: Callable[[], list[TableId]] = list,
+    left: Callable[[Path], list[str]] = _staged,
+) -> Make:
     """A place by a connector's harness."""
 
     def place(folder: Path) -> Place:
         name = f"calls-{next(_names)}"
         state = folder / "state/sink"
-        return Place(lambda store: make(store, name).sink(), lambda table: make(state, name).rows(table))
+        return Place(
+            lambda store: make(store, name).sink(), lambda table: make(state, name).rows(table),
+            tables=tables, left=lambda: left(folder),
+        )  # fmt: skip
 
     return place
 
@@ -101,22 +134,42 @@ def _cleared(make: Make, clear: Callable[[], None]) -> Make:
 @contextmanager
 def _doris() -> Iterator[Make]:
     with own_doris() as server:
-        make = _harnessed(lambda state, name: doris_harness.Harness(server, state, name, {"retry-timeout": WAIT}))
-        yield _cleared(make, lambda: server.query("DROP DATABASE IF EXISTS shop FORCE"))
+        make = _harnessed(
+            lambda state, name: doris_harness.Harness(server, state, name, {"retry-timeout": WAIT}),
+            lambda: _named(server.query(_TABLES)),
+            lambda folder: _open_loads(server.own),
+        )
+        yield _cleared(make, lambda: _drop(server.query, " FORCE"))
+
+
+def _drop(query: Callable[[str], Any], how: str = "") -> None:
+    for database in ("shop", "ods"):
+        query(f"DROP DATABASE IF EXISTS {database}{how}")
+
+
+def _open_loads(standin: StandIn) -> list[str]:
+    ended = ("VISIBLE", "COMMITTED", "ABORTED")
+    return [str(each) for each in standin.transactions() if each["state"] not in ended]
 
 
 @contextmanager
 def _starrocks() -> Iterator[Make]:
     with own_starrocks() as server:
-        make = _harnessed(lambda state, name: starrocks_harness.Harness(server, state, {"retry-timeout": WAIT}))
-        assert server.standin is not None
-        query = server.standin.query
-        yield _cleared(make, lambda: query("DROP DATABASE IF EXISTS shop FORCE"))
+        standin = server.own
+        make = _harnessed(
+            lambda state, name: starrocks_harness.Harness(server, state, {"retry-timeout": WAIT}),
+            lambda: _named(standin.query(_TABLES)),
+            lambda folder: _open_loads(standin),
+        )
+        yield _cleared(make, lambda: _drop(standin.query, " FORCE"))
 
 
 def _database(server: Any) -> Make:
-    make = _harnessed(lambda state, name: mysql_sink_harness.Harness(server, state, name, {"retry-timeout": WAIT}))
-    return _cleared(make, lambda: server.execute("DROP DATABASE IF EXISTS shop"))
+    make = _harnessed(
+        lambda state, name: mysql_sink_harness.Harness(server, state, name, {"retry-timeout": WAIT}),
+        lambda: _named(server.execute(_TABLES)),
+    )
+    return _cleared(make, lambda: _drop(server.execute))
 
 
 @contextmanager
@@ -132,7 +185,23 @@ def _oceanbase() -> Iterator[Make]:
 
 
 def _documents(server: Any) -> Make:
-    make = _harnessed(lambda state, name: search_harness.Harness(server, state, name, {"retry-timeout": WAIT}))
+    def ask(kind: str) -> set[str]:
+        found = server.ask("GET", f"/_cat/{kind}?format=json&h=index,alias&expand_wildcards=all")
+        return {
+            row["alias" if kind == "aliases" else "index"]
+            for row in found
+            if not row["index"].startswith((".", "cdc-"))
+        }
+
+    def left(folder: Path) -> list[str]:
+        aliased = server.ask("GET", "/_cat/aliases?format=json&h=index")
+        return sorted({*_staged(folder), *ask("indices")} - {row["index"] for row in aliased})
+
+    make = _harnessed(
+        lambda state, name: search_harness.Harness(server, state, name, {"retry-timeout": WAIT}),
+        lambda: [TableId.parse(name) for name in ask("aliases")],
+        left,
+    )
     return _cleared(make, lambda: search_harness.Harness(server, Path()).clear())
 
 
@@ -159,11 +228,24 @@ def _broker(server: KafkaServer) -> Make:
         def statements() -> list[str]:
             return [json.loads(message.value())["ddl"] for message in server.read(f"{name}-ddl")]
 
+        def written() -> dict[str, list[Any]]:
+            topics = sorted(topic for topic in server.topics() if topic.startswith((f"{name}.", f"{name}-")))
+            return {
+                topic.removeprefix(name): [_told(message.value()) for message in server.read(topic)] for topic in topics
+            }
+
         return Place(
-            lambda state: KafkaSink(options, Context(name, LocalStore(state))), lambda table: None, messages, statements
-        )
+            lambda state: KafkaSink(options, Context(name, LocalStore(state))), lambda table: None, messages,
+            statements, written,
+        )  # fmt: skip
 
     return place
+
+
+def _told(value: bytes | None) -> Any:
+    """A message without its times."""
+    fields = json.loads(value or b"null")
+    return fields and {key: fields[key] for key in ("op", "before", "after", "ddl", "tableChanges") if key in fields}
 
 
 @contextmanager
@@ -185,7 +267,18 @@ def _lake(kind: str) -> Make:
             made: Sink = found.sink()
             return made
 
-        return Place(sink, lambda table: harness(folder, _UPKEEP).rows(table), owners=lambda: called(kind))
+        def tables() -> list[TableId]:
+            lake = harness(folder, _UPKEEP).catalog
+            catalog = lake.open()
+            if kind == "paimon":
+                names = ((name, table) for name in catalog.list_databases() for table in catalog.list_tables(name))
+                return [table for table in itertools.starmap(TableId, names) if lake.stored(table) is not None]
+            return [TableId(*table) for name in catalog.list_namespaces() for table in catalog.list_tables(name)]
+
+        return Place(
+            sink, lambda table: harness(folder, _UPKEEP).rows(table), owners=lambda: called(kind), tables=tables,
+            left=lambda: _staged(folder),
+        )  # fmt: skip
 
     return place
 

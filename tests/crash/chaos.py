@@ -34,6 +34,7 @@ import live_debezium
 import message_fuzz
 import server_lives
 import shard_kills
+import table_kills
 import topic_rounds
 from call_places import PLACES
 from cdc_process import CdcRun, ended
@@ -193,7 +194,8 @@ def _calls(first: int, count: int) -> None:
     print(f"processes killed at their calls, seeds {first} to {first + count - 1}", flush=True)
     for kind in PLACES:
         for more in ([], ["--faults"]):
-            call_kills.run_apart(kind, "--seed", str(first), "--seeds", str(count), *more)
+            for script in (call_kills.__file__, table_kills.__file__):
+                call_kills.run_apart(kind, "--seed", str(first), "--seeds", str(count), *more, script=script)
 
 
 def _topics(first: int, count: int) -> None:

@@ -25,7 +25,6 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import write_file
-from cdc.state.store import LocalStore
 from cdc.testing.local_pipeline import LocalPipeline
 
 FAILED = 75
@@ -53,14 +52,12 @@ def main() -> None:
 def _live(folder: Path, spec: PipelineSpec) -> None:
     assert isinstance(spec.source, SourceOptions)
     assert isinstance(spec.sink, SinkOptions)
-    state = folder / "state"
-    for name in ("source", "sink"):
-        (state / name).mkdir(parents=True, exist_ok=True)
-    source = spec.source.build(Context("proof-1", LocalStore(state / "source"), metadata=spec.metadata()))
-    context, build = Context("proof-1", LocalStore(state / "sink")), spec.sink.build
-    engine, planned = state / "engine", folder / "planned.json"
+    state, planned = StateDir(folder / "state"), folder / "planned.json"
+    pipeline_id, name = state.open(name=spec.label, source=spec.source.type), spec.source.type
+    source = spec.source.build(Context(pipeline_id, state.source, metadata=spec.metadata()))
+    context, build = Context(pipeline_id, state.sink), spec.sink.build
     source.stop_at_current()
-    log = CommitLog(StateDir(engine).commits)
+    log = CommitLog(state.commits)
     decision = log.get(log.last())
     again: tuple[Offset, Offset] | None = None
     first = folder / "first.json"
@@ -73,7 +70,7 @@ def _live(folder: Path, spec: PipelineSpec) -> None:
         number, begin, end = json.loads(planned.read_text())
         again = (begin, end) if number == batch else None
     pipeline = LocalPipeline(
-        source, build(context), engine, numbered(at, batch), lambda: build(context), compile_spec(spec)
+        source, build(context), state, numbered(at, batch), lambda: build(context), compile_spec(spec), name=name
     )  # fmt: skip
     if decision is not None:
         for each in (*log.uncommitted(), decision):  # a crash may have come before the commit of two

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import table_kills
 from call_kills import run_apart
 from kafka_servers import KafkaServer
 from tiers import EXHAUSTIVE, one_in
@@ -37,3 +38,10 @@ def test_the_next_process_goes_on_beside_connections_of_one_that_was_killed(mysq
 @pytest.mark.parametrize("kind", ["starrocks", "duckdb", "paimon", "iceberg", "doris"])
 def test_a_process_goes_on_where_a_call_failed(kind: str) -> None:
     run_apart(kind, "--seed", "2", "--batches", "4", "--faults")
+
+
+@EXHAUSTIVE
+@pytest.mark.parametrize("kind", ["starrocks", "duckdb", "paimon", "iceberg", "doris"])
+def test_tables_are_re_snapshotted_renamed_and_routed_elsewhere_by_processes_that_are_killed(kind: str) -> None:
+    run_apart(kind, "--seed", "4", script=table_kills.__file__)
+    run_apart(kind, "--seed", "4", "--faults", script=table_kills.__file__)

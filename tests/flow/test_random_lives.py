@@ -26,6 +26,7 @@ from cdc.offsets import numbered
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
+    AlterColumnType,
     AlterTableComment,
     Column,
     CreateTable,
@@ -53,7 +54,7 @@ from cdc.testing.local_pipeline import LocalPipeline
 
 A, B, C, D = (TableId("shop", name) for name in "abcd")
 ONE, ALL = TableId("ods", "one"), TableId("ods", "all")
-INT = DataType.parse("INT")
+INT, BIGINT = DataType.parse("INT"), DataType.parse("BIGINT")
 ID, V, W = Column("id", INT, nullable=False), Column("v", INT), Column("w", INT)
 NOTE = Column("note", DataType.parse("STRING"))
 SMALL = TableSchema((ID, V, W), ("id",))
@@ -191,7 +192,8 @@ class Source(ListSource):
         elif kind == "alter":
             schema = self.schemas[table]
             wide = NOTE in schema.columns
-            self.schemas[table] = self.narrow if wide else self.wide
+            others = tuple(column for column in schema.columns if column != NOTE)
+            self.schemas[table] = replace(schema, columns=others if wide else (*others, NOTE))
             change = DropColumn(table, "note") if wide else AddColumn(table, NOTE)
             uncertain = self.chance.random() < 0.3
             same = uncertain and self.chance.random() < 0.5
@@ -201,7 +203,9 @@ class Source(ListSource):
             changes.append(on.TableChanged(table, change, why))
             if uncertain or (table in self.running and self.chance.random() < 0.5):
                 self._begin_again(changes, table, same_rows=same)
-        elif kind == "exchange":
+        elif kind == "retype":
+            self._retype(changes, table)
+        elif kind == "exchange" and W in self.schemas[table].columns:
             rows = self.tables[table]
             self.tables[table] = {key: -value for key, value in rows.items()}
             changes.append(on.TableChanged(table, RenameColumns(table, EXCHANGE)))
@@ -231,6 +235,15 @@ class Source(ListSource):
             self._silently(table, same_rows=same)
             changes.append(on.RowsUncertain(table, on.Uncertain("nobody saw it", same_rows=same), gap=kind == "gap"))
             self._begin_again(changes, table, same_rows=same)
+
+    def _retype(self, changes: list[Any], table: TableId) -> None:
+        """A column gets a wider type, or the one of before: not every sink changes it in place."""
+        schema, wide = self.schemas[table], replace(W, type=BIGINT)
+        old, new = (W, wide) if W in schema.columns else (wide, W)
+        self.schemas[table] = replace(schema, columns=tuple(new if each == old else each for each in schema.columns))
+        changes.append(on.TableChanged(table, AlterColumnType(table, new, old)))
+        if table in self.running:
+            self._begin_again(changes, table)
 
     def _appear(self, changes: list[Any], table: TableId) -> None:
         """A table is created, or one with rows gets a captured name."""
