@@ -201,7 +201,7 @@ class Block(BaseModel):
     Class attributes:
         flink_only: keys accepted for Flink CDC compatibility and ignored, each with a text that names our equivalent;
             a key that ends in `.*` means all keys with that prefix.
-        flink_refused: keys under those prefixes that would change which rows are read or their values, and are
+        flink_refused: keys, also under those prefixes, that would change which rows are read or their values, and are
             therefore refused; each with our equivalent.
         flink_defaults: keys whose default differs from Flink CDC's, with Flink CDC's default.
     """

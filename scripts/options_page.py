@@ -179,7 +179,7 @@ def _section(title: str, model: type[Block]) -> str:
     lines = [f"## {title[0].upper()}{title[1:]}", "", str(schema["description"]), ""]
     lines += ["| option | default | meaning |", "|---|---|---|"]
     for key, node in schema["properties"].items():
-        if key not in model.flink_only:
+        if key not in model.flink_only and key not in model.flink_refused:
             lines.append(_row(key, node, required=key in schema["required"]))
     if issubclass(model, Options | SparkOptions):
         lines += [f"| `{prefix}*` | | {_cell(meaning)} |" for prefix, meaning in model.prefixes.items()]
@@ -189,7 +189,7 @@ def _section(title: str, model: type[Block]) -> str:
         lines += [f"- `{key}`: {reason}" for key, reason in model.flink_only.items()]
         lines.append("")
     if model.flink_refused:
-        lines += ["Of these refused, as they choose or change rows:", ""]
+        lines += ["Refused, as ignoring them would give other rows or values:", ""]
         lines += [f"- `{key}`: {instead}" for key, instead in model.flink_refused.items()]
         lines.append("")
     return "\n".join(lines)

@@ -34,8 +34,10 @@ def block_schema(model: type[BaseModel]) -> dict[str, Any]:
     if issubclass(model, Options | SparkOptions):
         patterns |= {_prefix(name): _passed(meaning) for name, meaning in model.prefixes.items()}
     if issubclass(model, Block):
-        for name, reason in model.flink_only.items():
-            node = {"description": f"Accepted and ignored: {reason}.", "deprecated": True}
+        ignored = {name: f"Accepted and ignored: {reason}." for name, reason in model.flink_only.items()}
+        refused = {name: f"Refused: {instead}." for name, instead in model.flink_refused.items()}
+        for name, description in (ignored | refused).items():
+            node = {"description": description, "deprecated": True}
             if name.endswith(".*"):
                 patterns[_prefix(name[:-1])] = node
             else:

@@ -22,6 +22,8 @@ ValueFormat = Literal[
     "debezium-avro-confluent",
 ]  # fmt: skip
 Guarantee = Literal["exactly-once", "at-least-once", "exactly_once", "at_least_once", "none"]
+_FORMATS_OF_FLINK = ("debezium-json", "canal-json", "json")
+_NO_MAPS = "no column is a map"
 _WITH_SCHEMA_CHANGES = ("debezium-json", "canal-json", "maxwell-json")
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
 _TOPIC_CONFIG = "topic.create.properties."
@@ -88,6 +90,22 @@ class KafkaSinkOptions(RegistryOptions, KafkaConnectionOptions, SinkOptions):
         _TOPIC_CONFIG: "Settings of new topics, such as `topic.create.properties.cleanup.policy: compact`.",
     }
     fixed_reason: ClassVar[str] = "what they wrote would come twice"
+    flink_only: ClassVar[dict[str, str]] = {
+        f"{name}.{option}": reason
+        for option, reason in (
+            ("map-null-key.mode", _NO_MAPS),
+            ("map-null-key.literal", _NO_MAPS),
+            ("encode.decimal-as-plain-number", "decimals never have an exponent"),
+        )
+        for name in _FORMATS_OF_FLINK
+    }
+    flink_refused: ClassVar[dict[str, str]] = {
+        **{
+            f"{name}.timestamp-format.standard": "remove it: `value.format` determines how times are written"
+            for name in _FORMATS_OF_FLINK
+        },
+        "csv.*": "remove it: keys of `key.format: csv` have commas between their values, and quotes",
+    }
     flink_defaults: ClassVar[dict[str, str]] = {
         "value.format": "called debezium-json-flink here",
         "partition.strategy": "all-to-zero",

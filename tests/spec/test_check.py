@@ -169,15 +169,16 @@ def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> Non
 @together(
     "key, instead",
     [
-        ("skipped.operations", "use a rule with a filter"),
-        ("column.mask.hash.SHA-256.with.salt.x", "use the `mask` of a rule"),
-        ("column.exclude.list", "use the `projection` of a rule"),
-        ("gtid.source.includes", "remove it"),
+        ("debezium.skipped.operations", "use a rule with a filter"),
+        ("debezium.column.mask.hash.SHA-256.with.salt.x", "use the `mask` of a rule"),
+        ("debezium.column.exclude.list", "use the `projection` of a rule"),
+        ("debezium.gtid.source.includes", "remove it"),
+        ("scan.read-changelog-as-append-only.enabled", "`converter-after-transform: SOFT_DELETE` of a rule"),
     ],
 )
 def test_flink_only_options_that_change_rows_are_refused_with_what_does_it_here(key: str, instead: str) -> None:
-    message = said(SOURCE + f"  debezium.{key}: x\n" + SINK + PIPELINE)
-    assert f"p.yaml:8:3: source.debezium.{key}: Flink-only option, refused: " in message
+    message = said(SOURCE + f"  {key}: x\n" + SINK + PIPELINE)
+    assert f"p.yaml:8:3: source.{key}: Flink-only option, refused: " in message
     assert instead in message
 
 
