@@ -3,7 +3,8 @@
     <savepoint>/savepoint.json    format, name of the pipeline, time of creation, last batch
     <savepoint>/state/            the copy, without files of the run
 
-A copy is atomic: it is written under a temporary name, synced to disk, and renamed.
+A copy is atomic: it is written under a temporary name, synced to disk, and renamed. A pipeline's next savepoint removes
+what an interrupted one has left.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def write_savepoint(root: Path, target: Path, savepoint: Savepoint) -> None:
         _copy(root, folder / _STATE)
         LocalStore(folder).write_json(FILE, asdict(savepoint), indent=1)
 
-    _fill_atomically(target, fill)
+    _fill_atomically(target, target.with_name(f".{savepoint.pipeline}.tmp"), fill)
 
 
 def read_savepoint(path: Path) -> Savepoint:
@@ -97,15 +98,15 @@ def start_from(path: Path, root: Path, *, renamed: bool) -> str:
 
     if root.exists():
         root.rmdir()
-    _fill_atomically(root, fill)
+    _fill_atomically(root, root.with_name(f".{root.name}.{secrets.token_hex(4)}.tmp"), fill)
     return pipeline
 
 
-def _fill_atomically(target: Path, fill: Callable[[Path], None]) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+def _fill_atomically(target: Path, temporary: Path, fill: Callable[[Path], None]) -> None:
     try:
         if target.exists():
             raise StateError("is there already", where=str(target), hint="name another folder")
+        shutil.rmtree(temporary, ignore_errors=True)
         create_folder(temporary)
         fill(temporary)
         os.rename(temporary, target)

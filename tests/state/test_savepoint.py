@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +12,7 @@ import cdc
 from cdc.errors import NotNow, StateError
 from cdc.job.lock import RunLock
 from cdc.job.savepoint import begin_from, create_savepoint
+from cdc.state import savepoint
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.state.savepoint import read_savepoint
@@ -53,6 +55,19 @@ def test_a_savepoint_becomes_a_state_directory_without_what_belongs_to_a_run(sta
     assert again.open(name="shop", source="values") == state.open(name="shop", source="values")
     assert CommitLog(again.commits).committed() == 0
     assert not again.stop_requested()
+
+
+def test_what_an_interrupted_savepoint_has_left_is_removed_by_the_next(
+    state: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(savepoint.os, "rename", Mock(side_effect=KeyboardInterrupt))
+        killed.setattr(savepoint.shutil, "rmtree", Mock())
+        with pytest.raises(KeyboardInterrupt):
+            create_savepoint(spec(tmp_path), state.root)
+    assert [path.suffix for path in (tmp_path / "savepoints").iterdir()] == [".tmp"]
+    made = create_savepoint(spec(tmp_path), state.root)
+    assert list((tmp_path / "savepoints").iterdir()) == [made]
 
 
 def test_where_the_sink_cannot_tell_what_it_has_the_pipeline_gets_a_new_id(state: StateDir, tmp_path: Path) -> None:
