@@ -255,20 +255,30 @@ def _kafka() -> Iterator[Make]:
 
 
 _UPKEEP = {"sink.compaction.files": "3", "retry-timeout": WAIT}
+_KEPT = {
+    "iceberg": {"sink.snapshots.keep": "2", "sink.snapshots.keep-for": "0s"},
+    "paimon": {
+        "table.properties.snapshot.num-retained.min": "1", "table.properties.snapshot.num-retained.max": "2",
+        "table.properties.snapshot.time-retained": "1 ms",
+    },
+}  # fmt: skip
+"""Files of earlier snapshots are deleted soon."""
 
 
 def _lake(kind: str) -> Make:
+    options = _UPKEEP | _KEPT[kind]
+
     def place(folder: Path) -> Place:
         harness: Any = IcebergHarness if kind == "iceberg" else PaimonHarness
 
         def sink(state: Path) -> Sink:
-            found = harness(folder, _UPKEEP)
+            found = harness(folder, options)
             found.context = Context("calls", LocalStore(state))
             made: Sink = found.sink()
             return made
 
         def tables() -> list[TableId]:
-            lake = harness(folder, _UPKEEP).catalog
+            lake = harness(folder, options).catalog
             catalog = lake.open()
             if kind == "paimon":
                 names = ((name, table) for name in catalog.list_databases() for table in catalog.list_tables(name))
@@ -276,7 +286,7 @@ def _lake(kind: str) -> Make:
             return [TableId(*table) for name in catalog.list_namespaces() for table in catalog.list_tables(name)]
 
         return Place(
-            sink, lambda table: harness(folder, _UPKEEP).rows(table), owners=lambda: called(kind), tables=tables,
+            sink, lambda table: harness(folder, options).rows(table), owners=lambda: called(kind), tables=tables,
             left=lambda: _staged(folder),
         )  # fmt: skip
 

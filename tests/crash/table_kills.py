@@ -155,7 +155,7 @@ class KilledLife(Life):
             if self._edits and self._place.written is None and self._fate.random() < 0.15:
                 self._edit()
         self._process(Doom(), splits)
-        if self._kind is not None and self._fate.random() < 0.2:
+        if self._kind is not None and self._place.written is None and self._fate.random() < 0.2:
             self._command(self._compact if self._fate.random() < 0.7 else self._request)
 
     def _command(self, command: Callable[[], None]) -> None:
