@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -93,15 +94,19 @@ class PrepareTask:
         def count(reason: str, number: int) -> None:
             counts[reason] += number
 
-        try:
+        def blocks(opened: ExitStack) -> Iterator[ChangeBlock]:
+            """Read inside `prepare`, so that the sink meets every error: other tasks of it may wait for this one."""
             router = BlockRouter(self.sink, self.middle, self.tables.at(batch).tables)
             wanted = router.select_wanted(self.source.read(split, count, reported.append))
             read = phases.of("read", self._with_positions(figures.watch(wanted)))
             name = f"batch-{batch}-part-{split.index}"
-            with RuleSteps(self.middle.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
-                blocks = phases.of("transform", router.route(steps.apply(read), only, count))
-                with phases.phase("prepare"):
-                    prepared = self.sink.prepare(task, blocks)
+            rules = RuleSteps(self.middle.rules, split.moment_ms, count, name, attempt, answers=self.answers)
+            steps = opened.enter_context(rules)
+            yield from router.route(steps.apply(read), only, count)
+
+        try:
+            with ExitStack() as opened, phases.phase("prepare"):
+                prepared = self.sink.prepare(task, phases.of("transform", blocks(opened)))
             check_payloads(prepared)
             crash_point("in-prepare", batch)
         except CdcError as error:

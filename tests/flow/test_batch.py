@@ -13,6 +13,7 @@ import pytest
 from together import together
 
 from cdc.errors import (
+    CdcError,
     CommitFailed,
     CommitUnknown,
     EngineError,
@@ -21,10 +22,12 @@ from cdc.errors import (
     SourceError,
     SpecError,
     StateError,
+    TransformError,
     WorkerLost,
 )
 from cdc.flow.batch import BatchRunner
 from cdc.flow.middle import Middle
+from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.task import PrepareTask
 from cdc.flow.task_result import TaskResult
 from cdc.job.checkpoint import OffsetLog, logged_offset
@@ -527,6 +530,27 @@ def result_of(sink: Any, source: ListSource | None = None) -> TaskResult:
     return PrepareTask(source or ListSource(ITEMS), sink, TO_LAKE, TableLog(LocalStore(Path("none"))))(
         3, Split(1, [0, 3])
     )
+
+
+def test_a_sink_meets_what_fails_before_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's notes it; the tasks behind waited for half an hour for one whose functions could not be opened."""
+    met: list[str] = []
+
+    class Meeting(ListSink):
+        def prepare(self, task: TaskAttempt, blocks: Any) -> Sequence[Prepared]:
+            try:
+                return super().prepare(task, blocks)
+            except CdcError as error:
+                met.append(error.message)
+                raise
+
+    def fail(*_: object) -> None:
+        raise TransformError("cannot be opened")
+
+    monkeypatch.setattr(RuleSteps, "__enter__", fail)
+    with pytest.raises(TransformError, match="cannot be opened"):
+        result_of(Meeting()).raise_error()
+    assert met == ["cannot be opened"]
 
 
 def test_a_task_returns_errors_that_would_come_again() -> None:
