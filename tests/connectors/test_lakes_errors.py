@@ -45,6 +45,7 @@ def test_a_store_that_fails_refuses_no_schema_change(
     refused = _refused(lake(tmp_path), kind(text), monkeypatch)
     assert not isinstance(refused, ChangeRefused)
     assert isinstance(refused, SinkUnavailable) == passes
+    assert ("check the rights" in refused.hint) == ("ACCESS_DENIED" in text)
 
 
 class OperationalError(Exception):

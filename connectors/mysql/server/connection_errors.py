@@ -36,7 +36,11 @@ _BUSY = {
 }
 _NO_TABLESPACE = 1814
 _REFUSED = {
-    1045: ("access denied", "check source.username and source.password, and from which hosts the account may connect"),
+    1045: (
+        "access denied",
+        "check source.username and source.password, from which hosts the account may connect, and whether it requires "
+        "TLS or a client certificate (SHOW CREATE USER)",
+    ),
     1698: ("access denied", "the account authenticates by another plugin than a password; give the pipeline its own"),
     1130: ("this host may not connect to the server", "create the account for this host: CREATE USER 'user'@'%' ..."),
     1129: ("the server blocks this host after many failed connections", "run FLUSH HOSTS on it"),

@@ -16,13 +16,14 @@ _STORE_IS_AWAY = (
     "timeout was reached", "unexpected_eof_while_reading", "connection broken", "type=json_invalid", "xml_",
 )  # fmt: skip
 """Parts of messages of Arrow's S3 client about transient errors, in lower case. A proxy's page is no valid XML."""
-_STORE_REFUSES = (
+_ACCESS_IS_DENIED = (
     "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
-    "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized",
-    "[errno ", "os error ", "readonly database", "disk i/o error",
+    "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized", "not authorized",
 )  # fmt: skip
+_STORE_REFUSES = (*_ACCESS_IS_DENIED, "[errno ", "os error ", "readonly database", "disk i/o error")
 """Parts of messages about access or disks, also of the SQLite file of a catalog, in lower case."""
 _DISK_IS_FULL = ("no space left on device", "disk quota exceeded", "disk is full", "no storage space")
+_ACCESS_HINT = "check the rights to the warehouse and its catalog, and whether credentials in the file have expired"
 _SPACE_HINT = "free some space where the warehouse and its catalog are: this run or the next one continues"
 
 
@@ -46,7 +47,8 @@ def library_errors(
             raise SinkError(text, where=where, hint=_SPACE_HINT) from error
         if _is_away(error, names, words):
             raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
-        raise SinkError(f"{lake} refused: {text}", where=where) from error
+        hint = _ACCESS_HINT if any(mark in text.lower() for mark in _ACCESS_IS_DENIED) else ""
+        raise SinkError(f"{lake} refused: {text}", where=where, hint=hint) from error
 
 
 def _is_away(error: BaseException | None, names: Collection[str], words: Collection[str]) -> bool:
