@@ -3,7 +3,8 @@
     <state>/attempted.jsonl   the result of each: {"batch": number, "digest": sha256 of all changes of the batch,
                                "place": index among them, "name": sha256 of the change, "refused": true or false};
                                a CreateTable also has "creates": its table;
-                               an undone change is {"batch": number, "name": sha256, "undone": true}
+                               an undone change is {"batch": number, "name": sha256, "undone": true};
+                               one about to be applied is {"batch": number, "name": sha256, "begun": times}
 
 All changes are tried in one call first: a sink plans them before it applies any. If one is refused, they are tried one
 by one and each result is noted, because a rename cannot be recognized in the tables afterwards. A noted result stays
@@ -93,7 +94,7 @@ class Attempts:
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
         schemas, refused = dict(before), tried.refused
         remaining = [change for index, change in enumerate(changes) if index in refused]
-        for run in _runs(changes, tried.elsewhere):
+        for run in tried.pending_first(_runs(changes, tried.elsewhere)):
             change = changes[run[0]]
             if all(index in refused or index in tried.through for index in run):
                 schemas = apply_changes(schemas, [change for index in run if index not in refused])
@@ -102,6 +103,8 @@ class Attempts:
             try:
                 if not lost:
                     after = apply_changes(schemas, [change] * len(run))
+                    if isinstance(change, _NOT_TWICE):
+                        tried.note_begun(run)
                     apply([change] * len(run))
                     schemas = after
             except (ChangeRefused, EngineError) as error:
@@ -184,7 +187,9 @@ class _Tried:
         if entries and entries[0]["batch"] != batch:
             self._log.truncate(0)
             entries = ()
-        self._valid = _without_undone(entries)
+        last = entries[-1] if entries else {}
+        self._pending = (last["name"], last["begun"]) if "begun" in last else None
+        self._valid = _without_undone([entry for entry in entries if "begun" not in entry])
         same_digest = [entry for entry in self._valid if entry["digest"] == self._mark["digest"]]
         others = [e["name"] for e in self._valid if e["digest"] != self._mark["digest"] and not e["refused"]]
         self.begun = bool(same_digest)
@@ -192,6 +197,18 @@ class _Tried:
         positions = {entry["place"] for entry in same_digest}
         self.elsewhere = _matching_indexes(self._names, others, positions) - _shadows_begun(changes)
         self.through = (positions - self.refused) | self.elsewhere
+
+    def pending_first(self, runs: Sequence[list[int]]) -> Sequence[list[int]]:
+        """The calls, with the one that a crash may have interrupted before all others that are to be made."""
+        pending = [
+            run for run in runs if (self._names[run[0]], len(run)) == self._pending and run[0] not in self.through
+        ]
+        done = [run for run in runs if self.through.issuperset(run)] if pending else []
+        return [*done, *pending[:1], *(run for run in runs if run not in done and run not in pending[:1])]
+
+    def note_begun(self, run: Sequence[int]) -> None:
+        """Note that the changes of a call are about to be applied."""
+        self._log.append({"batch": self._mark["batch"], "name": self._names[run[0]], "begun": len(run)})
 
     def note(self, index: int, *, refused: bool) -> None:
         """Note the result of a change."""

@@ -171,12 +171,30 @@ def test_a_column_is_not_dropped_again_once_another_one_has_its_name(tmp_path: P
 
 def test_a_rename_is_not_repeated_where_other_changes_came_before_it_meanwhile(tmp_path: Path) -> None:
     """Crashes, each with other changes of the batch: what each of them left is known."""
-    sinks = Sink(dies_at=2), Sink(dies_at=1), Sink(dies_at=1), Sink()
-    changes = (CreateTable(A, SCHEMA), *AROUND)
-    more = (CreateTable(TableId("shop", "c"), SCHEMA), *changes)
-    most = (CreateTable(TableId("shop", "d"), SCHEMA), *more)
-    for these, sink in ((changes, sinks[0]), (more, sinks[1]), (most, sinks[2])):
+    more, most, new = (CreateTable(TableId("shop", name), SCHEMA) for name in "cde")
+    sinks, changes = (Sink(dies_at=1), Sink(dies_at=1), Sink()), (RenameTable(A, B), new, RenameTable(B, A))
+    for these, sink in ((changes, sinks[0]), ((more, *changes), sinks[1])):
         with pytest.raises(Crash):
-            Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, these, sink)
-    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {}, most, sinks[3])
-    assert [each for sink in sinks for each in sink.done] == [*changes[:2], more[0], most[0], *changes[2:]]
+            Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {A: SCHEMA}, these, sink)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {A: SCHEMA}, (most, more, *changes), sinks[2])
+    assert [each for sink in sinks for each in sink.done] == [changes[0], more, most, *changes[1:]]
+
+
+@pytest.mark.parametrize("change", [RenameColumns(A, (("a", "b"), ("b", "a"))), RenameTable(A, B)])
+def test_a_change_that_a_crash_left_unnoted_is_the_first_call_whatever_came_before_it_meanwhile(
+    tmp_path: Path, change: SchemaChange
+) -> None:
+    """A sink takes a call for a repeat when it is its last one: columns of one type had their own names again."""
+    columns = tuple(Column(name, DataType.parse("INT")) for name in ("id", "a", "b"))
+    before, calls = {A: TableSchema(columns, ("id",))}, list[Sequence[SchemaChange]]()
+
+    def killed(changes: Sequence[SchemaChange]) -> None:
+        calls.append(list(changes))
+        raise Crash
+
+    with pytest.raises(Crash):
+        Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, [change], killed)
+    more = [CreateTable(TableId("shop", "c"), SCHEMA), change]
+    done, _ = Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, more, calls.append)
+    assert (calls, done) == ([[change], [change], more[:1]], more)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, more, killed)
