@@ -239,7 +239,10 @@ class EngineError(CdcError):
 
 
 class WorkerLost(EngineError):
-    """A process that planned or read a batch died: killed, out of memory, machine lost. The batch can be repeated."""
+    """A process that planned or read a batch died (killed, out of memory, machine lost) or was interrupted.
+
+    The batch can be repeated.
+    """
 
     retryable = True
 

@@ -21,6 +21,9 @@ _LOST = re.compile(
 )
 """Spark's messages for one of its processes that has died, or did not start within ten seconds."""
 
+_INTERRUPTED = re.compile(r"java\.lang\.InterruptedException|Job \d+ cancelled part of cancelled job group")
+"""Spark's messages for a batch whose query was stopped while it ran: the stop came just before the batch."""
+
 _NO_CODE = re.compile(r"ModuleNotFoundError: No module named '((?:cdc|connectors)\b[\w.]*)'")
 """An executor lacks this package, or has another version of it."""
 
@@ -89,8 +92,8 @@ def briefly(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def recover(error: BaseException) -> CdcError:
-    """The CdcError inside an exception of Spark; else WorkerLost if one of its processes has died, else an EngineError
-    with Spark's first line."""
+    """The CdcError inside an exception of Spark; else WorkerLost if one of its processes has died or a batch was
+    interrupted, else an EngineError with Spark's first line."""
     if isinstance(error, CdcError):
         return error
     text = str(error)
@@ -119,6 +122,8 @@ def recover(error: BaseException) -> CdcError:
         hint = "install the same version of cdc on every machine of the cluster (docs/cluster.md)"
         message = f"the Python of an executor has no {missing[1]}, or another version of it"
         return EngineError(message, where=where, hint=hint)
+    if lost is None and _TRACE not in text and _INTERRUPTED.search(text):
+        return WorkerLost("the query was stopped while its batch began", where=where, hint=_HINT)
     if lost is not None:
         return WorkerLost(f"a process of Spark's has ended, or did not come up: {lost[0]}", where=where, hint=_HINT)
     return EngineError(

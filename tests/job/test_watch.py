@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 
 from cdc.errors import CommitUnknown, EngineError, SourceError, SourceUnavailable, WorkerLost
 from cdc.job import long_steps, watch
-from cdc.job.error_transport import CrossingError
+from cdc.job.error_transport import CrossingError, recover
 from cdc.job.monitor import Monitor
 from cdc.job.report import Reporter
 from cdc.job.snapshot_monitor import SnapshotMonitor
@@ -176,6 +176,26 @@ def test_a_stop_waits_for_a_batch_and_not_for_a_planner_that_compiles_or_gets_no
     run.watch.until_end()
     assert run.queries[0].stopped
     assert run.state.stop_confirmed() == (batch is not None)
+
+
+@pytest.mark.parametrize(
+    "text", ["java.lang.InterruptedException", "SparkException: Job 7 cancelled part of cancelled job group 3f"]
+)
+def test_a_stop_that_interrupts_a_batch_which_begins_just_then_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """No batch ran when the query was stopped, and one did when Spark carried that out."""
+    monkeypatch.setattr(watch, "_CONFIRMS_S", 0.0)
+
+    def interrupted() -> None:
+        run.queries[0].stopped = True
+        run.runner.error = recover(Exception(f"An error occurred while calling o9.collectToPython.\n: {text}\n\tat x"))
+
+    query = ListedQuery(lambda: run.signals.handle(signal.SIGTERM, None), nothing)
+    monkeypatch.setattr(query, "stop", interrupted)
+    run = Run(tmp_path, query)
+    run.watch.until_end()
+    assert "abandoned the running batch, which the next run repeats: the query was stopped" in run.err.getvalue()
 
 
 @pytest.mark.parametrize("outside", [False, True])
