@@ -198,6 +198,35 @@ def test_a_table_that_is_not_shown_for_a_moment_is_there(shop: Shop, monkeypatch
     assert getattr(shop.source("initial"), ask)()
 
 
+def test_a_start_ends_while_an_upgrade_alters_one_table_after_the_other(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All definitions take longer to read than an upgrade pauses, those of the altered tables do not."""
+    upgrade = [
+        ["ALTER TABLE t ADD a INT"],
+        ["CREATE TABLE u (id INT)", "RENAME TABLE t TO v", "CREATE TABLE w (b INT)"],
+    ]
+    upgrade += [["ALTER TABLE v ADD c INT", "DROP TABLE u"]]
+    read_tables, read_databases, reads = startup.read_tables, startup.read_databases, list[str]()
+
+    def read_all(*given: Any) -> Any:
+        reads.append("all")
+        found = read_tables(*given)
+        shop.run(*upgrade.pop(0))
+        return found
+
+    def read_more(*given: Any) -> Any:
+        if upgrade:
+            shop.run(*upgrade.pop(0))
+        return read_databases(*given)
+
+    monkeypatch.setattr(startup, "read_tables", read_all)
+    monkeypatch.setattr(startup, "read_databases", read_more)
+    changes = [change for batch in drain(shop.source("latest-offset")) for change in batch.changes]
+    assert {change.table.table: change.schema.names for change in changes} == {"v": ("id", "a", "c"), "w": ("b",)}
+    assert reads == ["all"]
+
+
 def test_a_new_start_gives_the_same_history(shop: Shop) -> None:
     source = shop.source("latest-offset")
     first = source.initial_offset()
