@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ _AGAIN = frozenset({1020, 1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 
 Lock waits, deadlocks, rows changed by others since the transaction began (MariaDB with innodb_snapshot_isolation, its
 default since 11.6), too many connections, OceanBase's timeouts and full memory.
 """
+
+_HOST_AND_PORT = re.compile(r"source\.(?:hostname(?:(?:,| and) source\.port)?|port)")
+"""The options in hints of the login, where one option of the sink has both."""
 
 _LARGEST_CODE = 0xFFFF
 """Mask for error codes: the driver reads numbers above 32,767, which a SIGNAL may use, as negative."""
@@ -239,6 +243,6 @@ class SinkServer:
 
 def _of_sink(error: SourceError, address: str) -> SinkError:
     """Convert an error to one of a sink: the login code is shared with the source."""
-    hint = error.hint.replace("source.port", address).replace("source.", "sink.")
+    hint = error.hint if address == "sink.port" else _HOST_AND_PORT.sub(address, error.hint)
     made = SinkUnavailable if error.retryable else SinkError
-    return made(error.message, where=error.where, hint=hint)
+    return made(error.message, where=error.where, hint=hint.replace("source.", "sink."))

@@ -191,6 +191,15 @@ def test_a_server_that_is_away_names_the_option_with_its_address(harness: Harnes
     assert f"is {option} right?" in refused.value.hint
 
 
+def test_a_host_that_is_not_known_names_the_option_with_its_name(harness: Harness) -> None:
+    option, unknown = "sink.hostname", {"hostname": "no.such.host.invalid"}
+    if harness.server.flavor == "oceanbase":
+        option, unknown = "sink.url", {"url": "jdbc:mysql://no.such.host.invalid:2881"}
+    with pytest.raises((SinkError, SinkUnavailable), match="host name is not known") as refused:
+        harness.sink(**unknown).check()
+    assert refused.value.hint == f"check {option}"
+
+
 @pytest.mark.parametrize("number", [1205, 50_001])
 def test_a_row_that_a_trigger_refuses_with_a_number_of_its_own_is_a_dead_letter(harness: Harness, number: int) -> None:
     """Numbers beyond the driver's, and those of a lock wait, which would be tried again and again."""
