@@ -102,7 +102,8 @@ def _named(names: Sequence[Sequence[Any]]) -> list[TableId]:
 
 def _staged(folder: Path) -> list[str]:
     """Files of rows in the sink's part of the state directory."""
-    return sorted(str(path) for path in (folder / "state/sink").rglob("*") if path.suffix not in ("", ".json", ".unsure"))
+    files = (folder / "state/sink").rglob("*")
+    return sorted(str(path) for path in files if path.suffix not in ("", ".json", ".unsure"))
 
 
 def _harnessed(
