@@ -2,7 +2,7 @@
 
     <state>/attempted.jsonl   the result of each: {"batch": number, "digest": sha256 of all changes of the batch,
                                "place": index among them, "name": sha256 of the change, "refused": true or false};
-                               a CreateTable also has "creates": its table;
+                               a CreateTable also has "creates": its table, a DropTable "drops";
                                an undone change is {"batch": number, "name": sha256, "undone": true};
                                one about to be applied is {"batch": number, "name": sha256, "begun": times}
 
@@ -150,6 +150,8 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
         missing_tables = missing((change.table, change.new_table))
         if missing_tables is None:
             return
+        if tried.has_dropped_after(change):
+            raise _not_undone(change, "it was dropped there, with its rows")
         if not missing_tables and index < noted and tried.has_created_after(change):
             apply([DropTable(change.table)])
             missing_tables = [change.table]
@@ -157,13 +159,13 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
             tried.note_undone(change)
             apply([RenameTable(change.new_table, change.table)])
         elif index < noted and [*missing_tables] != [change.new_table]:
-            raise _not_undone(change)
+            raise _not_undone(change, "the old name is in use")
 
 
-def _not_undone(change: RenameTable) -> EditRefused:
+def _not_undone(change: RenameTable, reason: str) -> EditRefused:
     return EditRefused(
         f"it was renamed to {change.new_table} in a batch that is not decided; the edited file has no such rename any "
-        "more, and the old name is in use",
+        f"more, and {reason}",
         where=str(change.table),
         hint="revert the edit until that batch is committed",
     )
@@ -182,7 +184,7 @@ class _Tried:
         self._log = store.log(_LOG, "log of schema changes that were tried")
         self._mark = {"batch": batch, "digest": digest(changes)}
         self._names = [digest([change]) for change in changes]
-        self._creates = {at: str(each.table) for at, each in enumerate(changes) if isinstance(each, CreateTable)}
+        self._changes = changes
         entries = self._log.items()
         if entries and entries[0]["batch"] != batch:
             self._log.truncate(0)
@@ -214,7 +216,7 @@ class _Tried:
         """Note the result of a change."""
         (self.refused if refused else self.through).add(index)
         entry = {**self._mark, "place": index, "name": self._names[index], "refused": refused}
-        self._log.append(entry | ({"creates": self._creates[index]} if index in self._creates else {}))
+        self._log.append(entry | _table_made_or_gone(self._changes[index]))
 
     def has_noted(self, change: SchemaChange) -> bool:
         """Whether a change was applied, as part of any list of changes."""
@@ -223,13 +225,26 @@ class _Tried:
 
     def has_created_after(self, rename: RenameTable) -> bool:
         """Whether a table was created under the old name of a rename after it was applied."""
+        return any(_creates(entry, rename.table) for entry in self._since(rename))
+
+    def has_dropped_after(self, rename: RenameTable) -> bool:
+        """Whether a table was dropped under the new name of a rename after it was applied."""
+        return any(each.get("drops") == str(rename.new_table) and not each["refused"] for each in self._since(rename))
+
+    def _since(self, rename: RenameTable) -> Sequence[Mapping[str, Any]]:
         index = _last_place(self._valid, digest([rename]))
-        return index is not None and any(_creates(entry, rename.table) for entry in self._valid[index:])
+        return () if index is None else self._valid[index:]
 
     def note_undone(self, rename: RenameTable) -> None:
         """Note that an applied rename is about to be undone; the table under its old name is already dropped."""
         entry = {"batch": self._mark["batch"], "name": digest([rename]), "undone": True, "creates": str(rename.table)}
         self._log.append(entry)
+
+
+def _table_made_or_gone(change: SchemaChange) -> dict[str, str]:
+    """The additional field in the entry of a change that creates or drops a table."""
+    key = {CreateTable: "creates", DropTable: "drops"}.get(type(change))
+    return {} if key is None else {key: str(change.table)}
 
 
 def _creates(entry: Mapping[str, Any], table: TableId) -> bool:

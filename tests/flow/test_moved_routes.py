@@ -304,3 +304,24 @@ def test_a_table_that_the_batch_has_made_under_the_old_name_goes_when_that_is_ta
     pipeline.run(to((B, NEW), (SPARE, OTHER)))
     assert (pipeline.ids(NEW), pipeline.ids(OTHER)) == ([1], [7])
     assert sink.tables == {NEW, OTHER}
+
+
+@together("created", [[A], [B], [A, B], []])
+def test_a_rename_whose_table_the_batch_has_dropped_since_is_not_undone_with_a_new_table(
+    tmp_path: Path, created: list[TableId]
+) -> None:
+    """The rows are gone from the sink, and the edited file is to keep them."""
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(RenameTable(A, B), DropTable(B))
+    source.add(*(CreateTable(table, SMALL) for table in created))
+    source.add(*(rows(SMALL, 7, table=table, sequence=3) for table in created))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    sink.away = False
+    with pytest.raises(EditRefused, match=r"no such rename any more, and it was dropped there, with its rows"):
+        pipeline.run(to(behavior="ignore"))
+    pipeline.run(to())
+    assert {table: pipeline.ids(table) for table in sink.tables} == {table: [7] for table in created}
