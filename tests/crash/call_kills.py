@@ -330,7 +330,8 @@ def main() -> None:
 
 def run_apart(kind: str, *arguments: str, script: str = __file__) -> None:
     """The same by a process of its own, which has no threads of anybody else. Raises AssertionError."""
-    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    tests = Path(__file__).parent.parent
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, str(tests), str(tests / "flow")]))}
     program = [sys.executable, script, kind, *arguments]
     done = subprocess.run(program, env={**os.environ, **path}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]

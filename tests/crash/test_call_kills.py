@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-import table_kills
 from call_kills import run_apart
 from kafka_servers import KafkaServer
 from tiers import EXHAUSTIVE, one_in
@@ -14,6 +14,8 @@ from tiers import EXHAUSTIVE, one_in
 from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.slow
+
+TABLE_KILLS = str(Path(__file__).with_name("table_kills.py"))
 
 
 @pytest.mark.parametrize("kind", one_in(5, ["starrocks", "duckdb", "paimon", "iceberg", "doris"]))
@@ -43,5 +45,5 @@ def test_a_process_goes_on_where_a_call_failed(kind: str) -> None:
 @EXHAUSTIVE
 @pytest.mark.parametrize("kind", ["starrocks", "duckdb", "paimon", "iceberg", "doris"])
 def test_tables_are_re_snapshotted_renamed_and_routed_elsewhere_by_processes_that_are_killed(kind: str) -> None:
-    run_apart(kind, "--seed", "4", script=table_kills.__file__)
-    run_apart(kind, "--seed", "4", "--faults", script=table_kills.__file__)
+    run_apart(kind, "--seed", "4", script=TABLE_KILLS)
+    run_apart(kind, "--seed", "4", "--faults", script=TABLE_KILLS)
