@@ -22,10 +22,10 @@ from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.engines import check_engines
 from connectors.mysql.server.information_schema import (
     read_databases,
+    read_listed,
     read_no_tables,
     read_tables,
     table_ids,
-    table_reader,
 )
 from connectors.mysql.server.positions import LogPosition, log_end
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
@@ -130,10 +130,10 @@ class _Definitions:
             self.tables = read_tables(connection, self._captures)
             return list(self.tables)
         altered = changed_between(self._streams.at, start, position, self._captures, self.tables, info)
-        read = table_reader(connection)
-        now = {**self.tables, **{table: read(table) for table in altered}}
-        self.tables = {table: definition for table, definition in sorted(now.items()) if definition is not None}
-        return sorted(altered & self.tables.keys())
+        found = read_listed(connection, altered)
+        others = {table: definition for table, definition in self.tables.items() if table not in altered}
+        self.tables = dict(sorted((others | found).items()))
+        return sorted(found)
 
     def forget(self) -> None:
         """Read all again the next time."""

@@ -19,7 +19,7 @@ from connectors.mysql.follow.log_end import ServerLogEnd
 from connectors.mysql.follow.redefined import changed_between
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.information_schema import read_tables, table_reader
+from connectors.mysql.server.information_schema import FEW, read_listed, read_tables
 from connectors.mysql.server.positions import LogPosition, list_logs, log_end
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import end_of_log, server_info
@@ -27,9 +27,6 @@ from connectors.mysql.table import MySqlTable, difference
 
 CONFIRM_S = 2.0
 """Delay before a difference is checked again: a statement may take effect a moment before it is in the log."""
-
-_FEW = 20
-"""Number of tables that are queried one by one."""
 
 _NEAR_BYTES = 64 << 20
 """Distance from the end of the log beyond which the server's current tables say nothing about those of the log."""
@@ -78,7 +75,7 @@ class Unlogged:
         self._streams = streams
         self._end: ServerLogEnd | None = None
         self._settled: dict[TableId, tuple[MySqlTable, LogPosition]] = {}
-        self._lookups, self._most_lookups = 0, _FEW
+        self._lookups, self._most_lookups = 0, FEW
 
     def __call__(
         self, known: Mapping[TableId, MySqlTable], at: LogPosition, others: Callable[[], Mapping[TableId, MySqlTable]]
@@ -119,7 +116,7 @@ class Unlogged:
             if self._is_far(at):
                 return None
             extra = self._others_when_cheap(others)
-            found = _read(connection, known, extra)
+            found = read_listed(connection, known, extra)
             same = {t: was for t, was in {**extra, **known}.items() if not difference(was, found.get(t))}
             self._settled.update({table: (was, before) for table, was in same.items()})
             differing = {table: found.get(table) for table in known if table not in same}
@@ -137,7 +134,7 @@ class Unlogged:
         if self._lookups <= self._most_lookups:
             return {}
         found = others()
-        self._most_lookups = max(_FEW, len(found) // _LIKE_ONE)
+        self._most_lookups = max(FEW, len(found) // _LIKE_ONE)
         if self._lookups <= self._most_lookups:
             return {}
         self._lookups = 0
@@ -147,15 +144,3 @@ class Unlogged:
 def _end_of(connection: MySqlConnection) -> LogPosition:
     file, position, _ = end_of_log(connection)
     return LogPosition(file, position)
-
-
-def _read(
-    connection: MySqlConnection, known: Mapping[TableId, MySqlTable], others: Mapping[TableId, MySqlTable]
-) -> dict[TableId, MySqlTable]:
-    """Return the server's definitions. A table whose name the server writes in another case is queried alone."""
-    wanted = known.keys() | others.keys()
-    found = {} if len(wanted) <= _FEW else read_tables(connection, wanted.__contains__)
-    missing = [table for table in (known if found else wanted) if table not in found]
-    one = table_reader(connection)
-    alone = ((table, one(table)) for table in missing)
-    return {**found, **{table: definition for table, definition in alone if definition is not None}}

@@ -48,6 +48,9 @@ _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT) GENERATED\b|\b(?:VIRTU
 _LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x'[0-9A-Fa-f]*'")
 
+FEW = 20
+"""Number of tables that are queried one by one."""
+
 
 def table_ids(connection: MySqlConnection) -> tuple[TableId, ...]:
     """Return every table visible to the account, sorted; no views, sequences or system databases."""
@@ -107,6 +110,22 @@ def estimated_size(connection: MySqlConnection, table: TableId) -> tuple[int, in
     """Return the estimated rows of a table and bytes per row; zeros when the server does not know the table."""
     found = query(connection, _ESTIMATE, (table.database, table.table))
     return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
+
+
+def read_listed(
+    connection: MySqlConnection, tables: Collection[TableId], others: Collection[TableId] = ()
+) -> dict[TableId, MySqlTable]:
+    """Read the definitions of the existing ones of these tables: few one by one, many together. Executor.
+
+    Of many, a table whose name the server writes in another case is queried alone, if it is none of `others`. Raises as
+    `read_tables`.
+    """
+    wanted = {*tables, *others}
+    found = {} if len(wanted) <= FEW else read_tables(connection, wanted.__contains__)
+    missing = [table for table in (tables if found else wanted) if table not in found]
+    one = table_reader(connection)
+    alone = ((table, one(table)) for table in missing)
+    return {**found, **{table: definition for table, definition in alone if definition is not None}}
 
 
 def table_reader(connection: MySqlConnection) -> Callable[[TableId], MySqlTable | None]:
