@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, for `cdc run` from the start of the process to its end. Imports very little.
+"""SIGINT, SIGTERM and SIGHUP, for `cdc run` from the start of the process to its end. Imports very little.
 
 | moment | first signal | second signal |
 |---|---|---|
@@ -7,6 +7,9 @@
 | while Java starts | once it is up the run ends, exit code 0 | ends at once, exit code 130 |
 | from the query's start on | the running batch is finished, exit code 0 | ends at once, exit code 130 |
 | once the run is over | ignored, the process is about to end | |
+
+SIGHUP, which the end of a terminal or of its connection sends, is a first signal, never a second one: the shell and the
+system may both send it. A process that was started with SIGHUP ignored, as by `nohup`, goes on ignoring it.
 """
 
 from __future__ import annotations
@@ -14,13 +17,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+_HANGUP_IGNORED = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+STOPPING = (signal.SIGINT, signal.SIGTERM, *(() if _HANGUP_IGNORED else (signal.SIGHUP,)))
 
 ABORTED = 130
 """Exit code after a second signal."""
@@ -40,6 +45,7 @@ def exit_on_signal(arguments: Sequence[str]) -> None:
         line = json.dumps({"level": "info", "message": STOPPED_EARLY})
 
     def leave(number: int, frame: FrameType | None) -> None:
+        _leave_closed_terminal()
         os.write(2, f"{line}\n".encode())
         os._exit(0)
 
@@ -48,7 +54,7 @@ def exit_on_signal(arguments: Sequence[str]) -> None:
 
 
 class Signals:
-    """The first SIGINT or SIGTERM requests a clean stop, the second one ends the process at once.
+    """The first signal requests a clean stop, a second SIGINT or SIGTERM ends the process at once.
 
     Args:
         stop: set by the first signal.
@@ -66,7 +72,11 @@ class Signals:
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
+        if number == signal.SIGHUP:
+            _leave_closed_terminal()
         if self.stop.is_set():
+            if number == signal.SIGHUP:
+                return
             os._exit(ABORTED)
         self.stop.set()
         self._on_stop()
@@ -90,6 +100,17 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
                 signal.signal(number, self.handle)
+
+
+def _leave_closed_terminal() -> None:
+    """Redirect output to a terminal that no longer exists to /dev/null: writing to it is an error."""
+    for stream in (1, 2):
+        polled = select.poll()
+        polled.register(stream, 0)
+        if any(found & select.POLLHUP for _, found in polled.poll(0)):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream)
+            os.close(nowhere)
 
 
 def ignore() -> None:

@@ -57,7 +57,7 @@ def serve(path: str, modules: Sequence[str]) -> None:
         importlib.import_module(module)
     gc.collect()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are reaped by the system
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to the group; the driver handles them
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         _listen(listening, path)
