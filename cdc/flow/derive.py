@@ -159,6 +159,7 @@ class Derivation:
         if self._tries and self._tries[-1].digest != try_of(found.operations).digest:
             operations = [each for one in self._tries for each in one.operations]
             touched = {table for name, table in operations if name in _SHADOW_CHANGES}
-            lacking = {table for name, table in operations if name in ("drop.column", "rename.column")}
+            firsts = [each for one in self._tries for each in one.by_first_names()]
+            lacking = {table for name, table in firsts if name in ("drop.column", "rename.column")}
             found = batch_outcome(now, before.tables, collected.events, touched, lacking, collected.edits)
         return found

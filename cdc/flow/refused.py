@@ -47,7 +47,7 @@ class RefusedChanges:
         """
         changes = derived.operations
         if self._sink.shadows:
-            changes = table_changes_first(changes)
+            changes = table_changes_first(changes, derived.sinks_before)
         judge = RefusalJudge(self._sink, self._source, self._middle, derived.sinks_before, changes, derived.after)
         try:
             done, refused = Attempts(self._store, judge).apply(derived.batch, derived.sinks_before, changes, apply)

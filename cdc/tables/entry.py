@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -62,6 +62,14 @@ class Try:
     operations: tuple[tuple[str, TableId], ...] = ()
     digest: str = ""
     renames: tuple[tuple[TableId, TableId], ...] = ()
+
+    def by_first_names(self) -> Iterator[tuple[str, TableId]]:
+        """Yield the operations with the name that their sink table had before all of them."""
+        renames, first = iter(self.renames), dict[TableId, TableId]()
+        for name, table in self.operations:
+            yield name, first.get(table, table)
+            if name == "rename.table":
+                first[next(renames)[1]] = first.pop(table, table)
 
 
 class Replay:

@@ -13,6 +13,7 @@ from tiers import EXHAUSTIVE
 from together import together
 from transform_rules import text
 
+from cdc import events as on
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, EditRefused, SinkError
 from cdc.evolution.apply import apply_changes
@@ -325,3 +326,45 @@ def test_a_rename_whose_table_the_batch_has_dropped_since_is_not_undone_with_a_n
         pipeline.run(to(behavior="ignore"))
     pipeline.run(to())
     assert {table: pipeline.ids(table) for table in sink.tables} == {table: [7] for table in created}
+
+
+@together(
+    "changes",
+    [
+        [DropColumn(A, "note"), RenameTable(A, B)],
+        [RenameTable(A, B), DropColumn(B, "note")],
+        [RenameTable(A, SPARE), DropColumn(SPARE, "note"), RenameTable(SPARE, B)],
+        [DropColumn(A, "note"), RenameTable(A, B), CreateTable(A, WIDE)],
+    ],
+)
+def test_a_column_that_was_taken_away_comes_back_to_the_table_under_its_new_name(
+    tmp_path: Path, changes: list[SchemaChange]
+) -> None:
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, WIDE), rows(WIDE, 1)], {}))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(*changes, rows(SMALL, 7, table=B, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    sink.away = False
+    pipeline.run(to(behavior="lenient"))
+    assert sink.tables == ({A, B} if CreateTable(A, WIDE) in changes else {B})
+    assert [(row["id"], row["note"]) for row in sink.rows(B)] == [(1, None), (7, None)]
+
+
+def test_a_shadow_table_whose_table_the_batch_has_renamed_already_does_not_begin_again(tmp_path: Path) -> None:
+    now = {B: rows(SMALL, 1, 7, table=B, sequence=9)}
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], now))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(on.SnapshotBegun(A))
+    pipeline.run(to())
+    source.add(on.SnapshotVoid(A), RenameTable(A, B), CreateTable(SPARE, SMALL), rows(SMALL, 7, table=B, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    sink.away = False
+    pipeline.run(to((SPARE, OTHER)))
+    assert sink.tables - {SPARE} == {B, OTHER}
+    assert pipeline.ids(B) == [1, 7]
