@@ -24,6 +24,16 @@ ENVELOPE_BYTES = 16 << 10
 """Maximum bytes of a statement besides its rows: the names of its columns, and the packet header."""
 _PIECE_BYTES = 1 << 20
 _SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+_LISTED_WARNINGS = 1024
+"""Minimum number of warnings that SHOW WARNINGS lists: those of a load may be about values. MySQL's default."""
+_SERVER = (
+    "SELECT @@GLOBAL.local_infile, @@max_error_count, "
+    "(SELECT TRANSACTIONS FROM information_schema.ENGINES WHERE SUPPORT = 'DEFAULT')"
+)
+_ACCESS_DENIED = 1227
+_RESTRICTED = (
+    f"SET GLOBAL max_error_count = {_LISTED_WARNINGS} on the server, or GRANT SESSION_VARIABLES_ADMIN to the account"
+)
 _OCEANBASE_LIMITS = ("ob_query_timeout", "ob_trx_timeout", "ob_trx_idle_timeout")
 _LOST = frozenset(
     {2003, 2006, 2013, 2014, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031}
@@ -59,6 +69,8 @@ class SinkSession:
         where: `user@host:port`.
         local_files: LOAD DATA LOCAL is allowed, and transactional.
         max_packet_bytes: the longest statement that the server accepts.
+        lists_warnings: SHOW WARNINGS lists enough of them.
+        creates_transactional: tables are created in an engine with transactions.
     """
 
     def __init__(self, connection: MySqlConnection, where: str) -> None:
@@ -73,8 +85,11 @@ class SinkSession:
             )
         banner = f"{version} {comment}".lower()
         self.flavor: Flavor = "oceanbase" if "oceanbase" in banner else "mariadb" if "mariadb" in banner else "mysql"
-        # OceanBase commits a LOAD DATA on its own, even inside a transaction.
-        self.local_files = self.flavor != "oceanbase" and bool(int(self.rows("SELECT @@GLOBAL.local_infile")[0][0]))
+        self.local_files, self.lists_warnings, self.creates_transactional = False, True, True
+        if self.flavor != "oceanbase":  # which commits a LOAD DATA on its own, even inside a transaction
+            local_files, listed, transactions = self.rows(_SERVER)[0]
+            self.local_files, self.lists_warnings = bool(int(local_files)), int(listed) >= _LISTED_WARNINGS
+            self.creates_transactional = transactions == "YES"
 
     def rows(self, sql: str, arguments: tuple[object, ...] | None = None) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows.
@@ -223,7 +238,8 @@ class SinkServer:
                 session.run(statement)
         except StatementRefused as error:
             connection.close()
-            raise SinkError(str(error), where=self.connection.where) from None
+            hint = _RESTRICTED if error.code == _ACCESS_DENIED else ""
+            raise SinkError(str(error), where=self.connection.where, hint=hint) from None
         except BaseException:
             connection.close()
             raise
@@ -237,8 +253,12 @@ class SinkServer:
         else:
             yield (
                 f"SET SESSION innodb_lock_wait_timeout = {self.lock_wait_s}, lock_wait_timeout = {self.lock_wait_s}, "
-                "max_error_count = 1024, sql_notes = ON"
+                "sql_notes = ON"
             )
+            if not session.creates_transactional:
+                yield "SET SESSION default_storage_engine = InnoDB"
+            if not session.lists_warnings:  # MySQL: needs a privilege
+                yield f"SET SESSION max_error_count = {_LISTED_WARNINGS}"
 
 
 def _of_sink(error: SourceError, address: str) -> SinkError:

@@ -248,6 +248,22 @@ def test_a_table_without_transactions_is_refused(harness: Harness) -> None:
         sink.apply(1, [CreateTable(ROWS, SCHEMA)])
 
 
+@pytest.mark.parametrize("engine", ["MyISAM", "MEMORY"])
+def test_tables_are_created_with_transactions_whatever_the_default_engine(harness: Harness, engine: str) -> None:
+    """Also the fence: the number of a batch would be there though the batch was rolled back."""
+    if harness.server.flavor == "oceanbase":
+        pytest.skip("OceanBase has one storage engine")
+    harness.options["sink.metadata-database"] = "own_cdc"
+    engines = "SELECT DISTINCT engine FROM information_schema.tables WHERE table_schema IN ('shop', 'own_cdc')"
+    harness.server.execute("DROP DATABASE IF EXISTS own_cdc", f"SET GLOBAL default_storage_engine = {engine}")
+    try:
+        sink = created(harness.sink(), ROWS, SCHEMA)
+        sink.commit(0, prepared(sink, 0, rows(("+I", 1, 1, "one"))))
+        assert harness.server.execute(engines) == (("InnoDB",),)
+    finally:
+        harness.server.execute("SET GLOBAL default_storage_engine = InnoDB", "DROP DATABASE IF EXISTS own_cdc")
+
+
 def test_a_column_that_the_server_computes_is_not_written(harness: Harness) -> None:
     """Whichever statement writes the rows: LOAD DATA would ignore the value, INSERT refuse the row."""
     harness.server.execute(

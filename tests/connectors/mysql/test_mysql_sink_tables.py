@@ -161,6 +161,28 @@ def test_a_row_with_the_number_zero_keeps_it(harness: Harness) -> None:
     assert by_id(harness) == [(0, "zero"), (5, "five")]
 
 
+@pytest.mark.parametrize("server", ["mysql", "mariadb"], indirect=True)
+def test_an_account_needs_privileges_on_tables_only(harness: Harness) -> None:
+    server = harness.server
+    server.execute(
+        "DROP USER IF EXISTS writer",
+        "CREATE USER writer IDENTIFIED BY 'pw'",
+        "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP ON *.* TO writer",
+    )
+    harness.server = MySqlServer(server.host, server.port, "writer", "pw", server.flavor, server.version)
+    sink = created(harness.sink(), USERS, SCHEMA)
+    commit(sink, 0, users(("+I", 1, "a")))
+    server.execute("SET GLOBAL max_error_count = 0")
+    try:
+        if server.flavor == "mysql":  # a restricted variable there
+            with pytest.raises(SinkError, match=r"Access denied.*SET GLOBAL max_error_count = 1024"):
+                commit(harness.sink(), 1, users(("+I", 2, "b")))
+        else:
+            commit(harness.sink(), 1, users(("+I", 2, "b")))
+    finally:
+        server.execute("SET GLOBAL max_error_count = DEFAULT")
+
+
 @pytest.mark.parametrize("names", [("a", "A"), ("é", "e"), ("x", "x ")], ids=["case", "accent", "space"])
 def test_keys_that_differ_in_the_source_differ_here(harness: Harness, names: tuple[str, str]) -> None:
     """Whatever the default collation of the server takes for equal."""
