@@ -73,8 +73,11 @@ class Fence:
         except StatementRefused as error:
             raise self._refusal(error) from None
 
-    def lock(self) -> int:
-        """Lock the row and return the last committed batch; no other process writes one until the transaction ends."""
+    def lock(self, newest: int) -> int:
+        """Lock the row and return the last committed batch; no other process writes one until the transaction ends.
+
+        Raises SinkError if that is less than the `newest` one committed so far: the rows between them would be missing.
+        """
         lock = f"SELECT batch FROM {self._table} WHERE pipeline = %s FOR UPDATE"
         try:
             rows = self._session.rows(lock, (self._pipeline,))
@@ -86,7 +89,16 @@ class Fence:
                 where=f"{self._table} on {self._session.where}",
                 hint="restore it, or start over with another --state-dir and empty tables",
             )
-        return int(rows[0][0])
+        found = int(rows[0][0])
+        if found < newest:
+            has = f"the batches of this pipeline up to {found}" if found >= 0 else "no batch of this pipeline"
+            raise SinkError(
+                f"the server has {has}, while {newest} was committed: another server without it has taken over, or an "
+                "older copy was restored",
+                where=f"{self._table} on {self._session.where}",
+                hint="let the server with all batches take over again; or start over with another --state-dir",
+            )
+        return found
 
     def write(self, batch: int, counts: Mapping[str, int]) -> None:
         """Set the row, inside the caller's transaction."""

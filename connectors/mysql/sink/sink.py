@@ -42,6 +42,8 @@ class MySqlSink(TableSink[ServerType]):
         self._options, self._pipeline = options, context.pipeline
         self._server = SinkServer.of(options, context.retry_policy(options.retry_timeout_s))
         self._writer, self._staging = BatchWriter(options, context.pipeline), StagingFolder(context.store)
+        self._newest = -1
+        """Newest batch that the server has told this object to have."""
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[MySqlSchemas]:
@@ -81,12 +83,14 @@ class MySqlSink(TableSink[ServerType]):
             fence = self._fence(session)
             fence.create()
             with session.transaction():
-                if batch <= fence.lock():
+                found = fence.lock(self._newest)
+                if batch <= found:
                     log.info("batch %d is in %s already", batch, session.where)
                     counts = fence.counts(batch)
                 else:
                     counts = self._writer.write(session, batch, staged_tables(self._staging, prepared))
                     fence.write(batch, counts)
+        self._newest = max(found, batch)
         self._writer.committed()
         self._staging.clean(batch)
         return dict(counts)

@@ -139,6 +139,18 @@ def test_a_commit_runs_again_behind_somebody_else_s_change_of_its_rows(harness: 
     assert by_id(harness) == [(1, "b")]
 
 
+@pytest.mark.parametrize("lost", ["UPDATE _cdc.commits SET batch = 0", "DELETE FROM _cdc.commits"])
+def test_a_server_that_takes_over_without_the_last_batch_gets_no_further_ones(harness: Harness, lost: str) -> None:
+    """As a replica that was behind, or a copy that was restored, while the pipeline runs."""
+    sink = created(harness.sink(), USERS, SCHEMA)
+    for batch in range(2):
+        commit(sink, batch, users(("+I", batch, "x")))
+    harness.server.execute(f"{lost} WHERE pipeline = '{harness.pipeline}'", "DELETE FROM shop.users WHERE id = 1")
+    with pytest.raises(SinkError, match="while 1 was committed"):
+        commit(sink, 2, users(("+I", 2, "x")))
+    assert by_id(harness) == [(0, "x")]
+
+
 def test_columns_of_the_table_that_are_not_written_keep_their_values(harness: Harness) -> None:
     """Somebody's own column stays through updates; a generated one is computed."""
     harness.server.execute(
