@@ -17,6 +17,7 @@ from typing import Any
 from cdc.errors import StateError
 from cdc.offsets import BATCH_KEY
 from cdc.source import Offset
+from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import hint_for, sync_file, write_file
 from cdc.state.store import RESTORE
@@ -40,6 +41,21 @@ def repair(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
             where=str(error.filename or checkpoint),
             hint="give this user read and write access to the whole state directory",
         ) from error
+
+
+def check_decided(checkpoint: Path, log: CommitLog) -> None:
+    """Check that the last decision and Spark's logs are of the same batches; Spark would start at its own position.
+
+    Raises StateError if a file is missing, damaged, or of another copy of the folder.
+    """
+    last, done = log.last(), _newest(checkpoint / "commits")
+    done = max(log.committed(), -1 if done is None else done)
+    if done > last:
+        raise StateError(f"the decision on batch {done} is missing", where=str(checkpoint.parent), hint=RESTORE)
+    decision = log.get(last)
+    if decision is not None and logged_offset(checkpoint, last) != decision.end:
+        reason = f"the offsets of batch {last} are missing, or other ones than it was decided with"
+        raise StateError(reason, where=str(checkpoint / "offsets" / str(last)), hint=RESTORE)
 
 
 def sync_offsets(checkpoint: Path, batch: int) -> None:

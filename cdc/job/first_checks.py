@@ -7,7 +7,7 @@ from functools import partial
 
 from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.middle import Middle
-from cdc.job.checkpoint import repair
+from cdc.job.checkpoint import check_decided, repair
 from cdc.job.edits import Edits
 from cdc.job.report import Reporter
 from cdc.job.run_settings import Output
@@ -54,6 +54,7 @@ class FirstChecks:
         commits = CommitLog(self._state.commits)
         for sentence in repair(self._state.checkpoint, lambda batch: commits.get(batch) is not None):
             self._output.warn(sentence)
+        check_decided(self._state.checkpoint, commits)
 
     def finish_earlier(self, recover: Callable[[], None], retry: RetryPolicy, signals: Signals) -> bool:
         """Check edits and the sink's tables, and commit what earlier runs decided; False if a signal interrupted it.

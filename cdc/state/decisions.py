@@ -179,7 +179,12 @@ class CommitLog:
     def committed(self) -> int:
         """The last batch that is known to be committed, -1 when none is. Raises StateError."""
         noted = self._store.read_json("committed")
-        return -1 if noted is None else int(noted["batch"])
+        if noted is None:
+            return -1
+        if not isinstance(noted.get("batch"), int):
+            reason = "cannot be read: it names no batch"
+            raise StateError(reason, where=self._store.where("committed"), hint=RESTORE)
+        return int(noted["batch"])
 
     def last(self) -> int:
         """The last batch that is decided, -1 when none is. Any process."""

@@ -58,11 +58,13 @@ class StateDir:
     def open(self, *, name: str, source: str) -> str:
         """Create or check the directory; return the pipeline's id. Driver, once per run, while it holds the lock.
 
-        Raises StateError if it cannot be written, belongs to a pipeline with another source, is damaged, or has
-        another format.
+        Raises StateError if it cannot be written, belongs to a pipeline with another source, is damaged or incomplete,
+        or has another format.
         """
         self._create_folders()
         fields = self.store.read_json(_PIPELINE)
+        if fields is None and (self.initial_offset() is not None or self.commits.names()):
+            raise StateError("is missing, while the pipeline has run", where=self.store.where(_PIPELINE), hint=RESTORE)
         if fields is None:
             slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "pipeline"
             fields = {"format": FORMAT, "pipeline": f"{slug}-{secrets.token_hex(4)}", "source": source}

@@ -9,7 +9,9 @@ import pytest
 from together import together
 
 from cdc.errors import StateError
-from cdc.job.checkpoint import repair, sync_offsets
+from cdc.job.checkpoint import check_decided, repair, sync_offsets
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.store import LocalStore
 
 WHOLE = 'v1\n{"batchWatermarkMs":0}\n{"item": 3, "batch": %d}'
 
@@ -69,3 +71,31 @@ def test_offsets_that_are_gone_end_the_batch(tmp_path: Path) -> None:
     sync_offsets(checkpoint(tmp_path, offsets_0=WHOLE % 1), 0)
     with pytest.raises(StateError, match="cannot be put on disk: No such file"):
         sync_offsets(tmp_path, 1)
+
+
+def test_spark_starts_only_where_the_last_decision_ends(tmp_path: Path) -> None:
+    """It takes the place from its own logs: rows would be missing or twice."""
+    spark, log = tmp_path / "checkpoint", CommitLog(LocalStore(tmp_path / "commits"))
+    spark.mkdir()
+    check_decided(spark, log)
+    checkpoint(spark, offsets_0=WHOLE % 1, offsets_1=WHOLE % 2, commits_0="v1\n{}")
+    for batch in range(2):
+        log.decide(Decision(batch, {}, {"item": 3, "batch": batch + 1}, ()))
+    check_decided(spark, log)
+
+    for damaged in ("", (WHOLE % 2).replace("3", "7")):
+        checkpoint(spark, offsets_1=damaged)
+        with pytest.raises(StateError, match="offsets/1: .*restore"):
+            check_decided(spark, log)
+    (spark / "offsets" / "1").unlink()
+    with pytest.raises(StateError, match="offsets of batch 1 are missing"):
+        check_decided(spark, log)
+
+    checkpoint(spark, offsets_1=WHOLE % 2, commits_1="v1\n{}")
+    (tmp_path / "commits" / "1.json").unlink()
+    with pytest.raises(StateError, match="the decision on batch 1 is missing"):
+        check_decided(spark, log)
+    (spark / "commits" / "1").unlink()
+    log.note_committed(1)
+    with pytest.raises(StateError, match="the decision on batch 1 is missing"):
+        check_decided(spark, log)

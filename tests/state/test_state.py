@@ -140,6 +140,20 @@ def test_a_torn_file_is_named(tmp_path: Path, content: str) -> None:
         CommitLog(LocalStore(tmp_path / "commits")).get(3)
 
 
+def test_a_pipeline_that_has_run_gets_no_other_id(tmp_path: Path) -> None:
+    """What sinks have of it is found by its id."""
+    opened(tmp_path).store_initial_offset({"item": 0})
+    (tmp_path / "pipeline.json").unlink()
+    with pytest.raises(StateError, match=r"pipeline\.json: is missing, while the pipeline has run"):
+        opened(tmp_path)
+
+
+def test_a_note_of_the_last_commit_without_its_batch_is_named(tmp_path: Path) -> None:
+    (tmp_path / "committed").write_text('{"bytch": 3}')
+    with pytest.raises(StateError, match="committed: cannot be read"):
+        CommitLog(LocalStore(tmp_path)).committed()
+
+
 def test_what_a_crash_left_half_written_is_not_seen(tmp_path: Path) -> None:
     state = opened(tmp_path)
     temporary(tmp_path / "initial_offset.json").write_text('{"positi')
