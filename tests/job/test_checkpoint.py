@@ -85,7 +85,7 @@ def test_spark_starts_only_where_the_last_decision_ends(tmp_path: Path) -> None:
 
     for damaged in ("", (WHOLE % 2).replace("3", "7")):
         checkpoint(spark, offsets_1=damaged)
-        with pytest.raises(StateError, match="offsets/1: .*restore"):
+        with pytest.raises(StateError, match=r"offsets/1: .*restore"):
             check_decided(spark, log)
     (spark / "offsets" / "1").unlink()
     with pytest.raises(StateError, match="offsets of batch 1 are missing"):
