@@ -36,6 +36,8 @@ _SHADOW_CHANGES = frozenset(
     ("drop.shadow", "create.shadow", "drop.table", "rename.table", "swap.shadow", "truncate.table")
 )
 """Names of changes that create or remove a shadow table, alone or together with its table."""
+_TAKEN_AWAY = frozenset(("drop.column", "drop.table", "rename.column"))
+"""Names of changes after which a table or a column is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +153,8 @@ class Derivation:
         """Derive the batch, consistent with what an earlier try may have applied already.
 
         The operations are the same unless the pipeline file was edited since. If they differ, shadow tables that the
-        earlier tries have touched start again, as their content is unknown, and columns that those have dropped are
-        added again.
+        earlier tries have touched start again, as their content is unknown, and tables and columns that those have
+        dropped or narrowed are as before again.
         """
         now = self.circumstances(batch)
         found = batch_outcome(now, before.tables, collected.events, edits=collected.edits)
@@ -160,6 +162,8 @@ class Derivation:
             operations = [each for one in self._tries for each in one.operations]
             touched = {table for name, table in operations if name in _SHADOW_CHANGES}
             firsts = [each for one in self._tries for each in one.by_first_names()]
-            lacking = {table for name, table in firsts if name in ("drop.column", "rename.column")}
-            found = batch_outcome(now, before.tables, collected.events, touched, lacking, collected.edits)
+            lacking = {table for name, table in firsts if name in _TAKEN_AWAY}
+            altered = set(firsts) - set(try_of(found.operations).by_first_names())
+            narrow = {table for name, table in altered if name == "alter.column.type"} - lacking
+            found = batch_outcome(now, before.tables, collected.events, touched, lacking, narrow, collected.edits)
         return found

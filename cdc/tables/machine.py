@@ -16,6 +16,7 @@ from cdc.evolution.apply import apply_changes
 from cdc.evolution.merge import find, fits_exactly
 from cdc.route import RouteTable, Target
 from cdc.schema import (
+    AlterColumnType,
     CreateTable,
     DropShadow,
     RenameTable,
@@ -128,10 +129,16 @@ class Machine:
             self._handle_induced()
 
     def restore_columns(self, table: TableId) -> None:
-        """Add columns of a sink table again that an earlier try of the batch may have dropped."""
+        """Create a sink table or its columns again, which an earlier try of the batch may have dropped."""
         schema = self.tables.sinks.schemas.get(table)
         if schema is not None:
             self.tables.sinks.plan(CreateTable(table, schema))
+
+    def restore_types(self, table: TableId) -> None:
+        """Widen columns of a sink table again that an earlier try of the batch may have narrowed."""
+        schema = self.tables.sinks.schemas.get(table)
+        for column in () if schema is None else schema.columns:
+            self.tables.sinks.plan(AlterColumnType(table, column, column, keeps=True))
 
     def drop_stale_shadow(self, table: TableId) -> None:
         """Drop a shadow table that an earlier try of the batch has created, unless this try has it too."""
@@ -328,13 +335,15 @@ def batch_outcome(
     events: Iterable[on.Event],
     touched: Iterable[TableId] = (),
     lacking: Iterable[TableId] = (),
+    narrow: Iterable[TableId] = (),
     edits: Iterable[on.Event] = (),
 ) -> BatchOutcome:
     """The outcome of the events of a batch, after the effects of an edited pipeline file.
 
     Args:
         touched: sink tables whose shadow tables have unknown content: these are recreated, or dropped if not needed.
-        lacking: sink tables that may lack columns.
+        lacking: sink tables that may be missing or lack columns.
+        narrow: sink tables whose columns may have narrower types.
         edits: the effects of the edited file, besides those of its routes.
 
     Raises ChangeRefused if the run has to stop, EngineError for an impossible event, EditRefused.
@@ -342,6 +351,8 @@ def batch_outcome(
     machine, touched = Machine(now, before), sorted(touched)
     for table in sorted(lacking):
         machine.restore_columns(table)
+    for table in sorted(narrow):
+        machine.restore_types(table)
     for table in touched:
         machine.restart_shadow(table)
     machine.apply_edits(edits)

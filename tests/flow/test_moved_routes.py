@@ -22,6 +22,7 @@ from cdc.flow.middle import Middle
 from cdc.route import RouteTable
 from cdc.schema import (
     AddColumn,
+    AlterColumnType,
     Column,
     CreateTable,
     DataType,
@@ -368,3 +369,35 @@ def test_a_shadow_table_whose_table_the_batch_has_renamed_already_does_not_begin
     pipeline.run(to((SPARE, OTHER)))
     assert sink.tables - {SPARE} == {B, OTHER}
     assert pipeline.ids(B) == [1, 7]
+
+
+def test_a_column_that_was_narrowed_is_widened_again(tmp_path: Path) -> None:
+    """Later values would not fit, after their batch is decided."""
+    note, ten = WIDE.columns[1], replace(WIDE.columns[1], type=DataType.parse("VARCHAR(10)"))
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, WIDE), rows(WIDE, 1)], {}))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    narrow = TableSchema((ID, ten), ("id",))
+    source.add(AlterColumnType(A, ten, note), RenameTable(A, B), rows(narrow, 7, table=B, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to())
+    sink.away = False
+    pipeline.run(to(behavior="lenient"))
+    assert sink._schemas[B].column("note").type == note.type
+    assert pipeline.ids(B) == [1, 7]
+
+
+def test_a_table_that_was_dropped_is_created_again_where_another_one_goes_there(tmp_path: Path) -> None:
+    now = {B: rows(SMALL, 3, table=B, sequence=9)}
+    source = LiveSource([CreateTable(A, SMALL), CreateTable(B, SMALL), rows(SMALL, 1)], now)
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.sink = sink = Away()
+    pipeline.run(to((A, OLD), (B, NEW)))
+    source.add(DropTable(A), rows(SMALL, 3, table=B, sequence=3))
+    sink.away = True
+    with pytest.raises(SinkError, match="is away"):
+        pipeline.run(to((A, OLD), (B, NEW)))
+    sink.away = False
+    pipeline.run(to((A, OLD), (B, OLD)))
+    assert pipeline.ids(OLD) == [3]

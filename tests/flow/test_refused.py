@@ -59,7 +59,7 @@ class Stubborn(ListSink):
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
-            if isinstance(change, AlterColumnType):
+            if isinstance(change, AlterColumnType) and change.column != change.old:
                 raise ChangeRefused("not in place", where=str(change.table), resnapshot_helps=self.resnapshot_helps)
         super().apply(batch, changes)
 
