@@ -66,6 +66,8 @@ CONDITIONS: Mapping[str, str] = {
     "same table": "the new name of the source table is routed to the same sink table",
     "sharded": "a column of the rows has the name of the source table",
     "follows": "the sink table is renamed with the source table",
+    "copied": "the sink table of a renamed table cannot be renamed, as rows of several tables are in it or in the new "
+    "one, or a column has the name; the policy is exact and mirrors; the table is not paused and can be re-snapshotted",
     "exact": "the policy applies every change as it is",
     "occupied": "the sink table is new to the pipeline, and holds rows",
     "rows refused": "`pipeline.existing-rows` is `fail`, or `upsert` for a table without a key",

@@ -14,6 +14,7 @@ from cdc.tables.step import Step
 from cdc.tables.table_map import ExistingRows
 
 Condition = Callable[[Step], bool]
+_PAUSED = (TableState.PAUSED, TableState.RESUMED)
 
 
 def holds(step: Step, name: str) -> bool:
@@ -50,6 +51,13 @@ def _follows(step: Step) -> bool:
 
 def _exact(step: Step) -> bool:
     return step.policy.exact and bool(step.rename_refusal)
+
+
+def _copied(step: Step) -> bool:
+    if not (_exact(step) and step.policy.mirrors and step.moves_rows) or step.state in _PAUSED:
+        return False
+    there = step.arriving
+    return step.tables.now.snapshots(step.new_source) and (not there.is_shared or _all_re_snapshotted(there))
 
 
 def _shared(step: Step) -> bool:
@@ -160,6 +168,7 @@ _HOLDS: Mapping[str, Condition] = {
     "same table": lambda step: step.new is not None and step.new.table == step.table,
     "sharded": lambda step: step.new is not None and step.new.shard_column is not None,
     "follows": _follows,
+    "copied": _copied,
     "exact": _exact,
     "occupied": _occupied,
     "rows refused": lambda step: step.tables.now.existing_rows.refuses(step.schema),

@@ -38,6 +38,7 @@ from cdc.tables.transitions import TRANSITIONS
 MOVED = "its rows go to another table of the sink"
 JOINED = "the table of the sink that it goes to is re-snapshotted, or was altered meanwhile"
 RESUMED = "it was paused"
+RENAMED = "it was renamed, and its rows could not follow it to the table of the sink that it goes to"
 UNFIT = "columns were left out of its table, which schema.change.behavior lets be no more"
 
 
@@ -236,7 +237,9 @@ class Machine:
         elif isinstance(step.event, on.SnapshotVoid) and after.state is TableState.SNAPSHOT:
             after = replace(after, ordered=True, since=self.tables.now.batch)
         if step.new is not None and ("rename pair" in case.do or "create renamed" in case.do):
-            stays = PairState(TableState.DETACHED, self.tables.now.batch) if "create renamed" in case.do else ABSENT
+            stays = ABSENT
+            if "create renamed" in case.do and "drop" not in case.do:
+                stays = PairState(TableState.DETACHED, self.tables.now.batch)
             self.tables.set_pair(step.pair, stays)
             if after.state in OPEN_ORDERS:  # the snapshot is requested under the new name
                 after = replace(after, since=self.tables.now.batch)
@@ -265,7 +268,7 @@ class Machine:
             case on.TableChanged(uncertain=on.Uncertain(reason=reason)):
                 return PairState(to, self.tables.now.batch, reason, before.by_user)
             case on.TableRenamed():
-                return PairState(to, self.tables.now.batch, before.why or JOINED, before.by_user, before.ordered)
+                return PairState(to, self.tables.now.batch, before.why or RENAMED, before.by_user, before.ordered)
             case on.OperationRefused():
                 why = "the sink does not take a change of its schema"
                 return PairState(to, self.tables.now.batch, why, before.by_user)

@@ -112,8 +112,8 @@ class Step:
                 return replace(change, table=self.table)
             case on.TableTruncated():
                 return TruncateTable(self.table)
-            case on.TableDropped():
-                return DropTable(self.table)
+            case on.TableDropped() | on.TableRenamed():
+                return DropTable(self.table)  # of the old name, if its table cannot be renamed
             case _:
                 raise AssertionError(f"{self.event} is no change")
 
@@ -239,6 +239,19 @@ class Step:
         if self.sink.merged:
             return f"other tables go to {self.table} too"
         return f"{self.new.table} is there already" if self.new.table in self.sinks.schemas else ""
+
+    @property
+    def arriving(self) -> Step:
+        """The renamed table at its new sink table."""
+        assert self.new is not None, "a renamed table goes somewhere"
+        return Step(self.tables, self.event, self.new, self._schema)
+
+    @property
+    def moves_rows(self) -> bool:
+        """Whether a renamed table's rows are among those of other tables before or after, or have a shard column."""
+        assert self.new is not None, "a renamed table goes somewhere"
+        sharded = self.target.shard_column is not None or self.new.shard_column is not None
+        return sharded or self.sink.merged or self.arriving.is_shared
 
     @property
     def unmerged_part(self) -> str:

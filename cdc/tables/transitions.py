@@ -131,8 +131,7 @@ def _uncertain() -> dict[_Key, Cell]:
     event = on.RowsUncertain
     return {
         **_cells(
-            (LI, SN, OW),
-            event,
+            (LI, SN, OW), event,
             case("gap", "merged", "shadowed", to=SU, do=("remember rows", "create shadow")),
             case("gap", to=SU, do=("remember rows",)),
             case("shadowed", to=RQ, do=("create shadow",)),
@@ -140,8 +139,7 @@ def _uncertain() -> dict[_Key, Cell]:
         ),
         **_cells((RQ,), event, case("gap", to=SU, do=("remember rows",)), STAYS),
         **_cells(
-            (SH,),
-            event,
+            (SH,), event,
             case("gap", "merged", to=SU, do=("remember rows", "create shadow")),
             case("gap", to=SU, do=("remember rows", "drop shadow")),
             case("merged", to=RQ, do=("create shadow",)),
@@ -150,7 +148,7 @@ def _uncertain() -> dict[_Key, Cell]:
         **_cells((FR,), event, case("merged", to=SU, do=("create shadow",)), case(to=SU, do=("drop shadow",))),
         **_cells((SU, PA, RE, MI), event, STAYS),
         **_not((AB, DE), event, NOT_FOLLOWED),
-    }
+    }  # fmt: skip
 
 
 def _truncated() -> dict[_Key, Cell]:
@@ -171,18 +169,14 @@ def _truncated() -> dict[_Key, Cell]:
     )
     return {
         **_cells(
-            (LI, SN, OW),
-            event,
-            *deleted,
+            (LI, SN, OW), event, *deleted,
             case("merged", "delete", to=LI, do=(check,), notice="not all"),
             case("merged", "shadowed", to=LI, do=(check, "create shadow", "swap"), notice="rows stay"),
             case("merged", to=LI, do=(check,), notice="rows stay"),
             case(to=LI, do=("truncate",)),
         ),
         **_cells(
-            (RQ,),
-            event,
-            *deleted,
+            (RQ,), event, *deleted,
             case("merged", "delete", do=(check,), notice="not all"),
             case("merged", do=(check,), notice="rows stay"),
             case(do=("truncate",)),
@@ -192,15 +186,14 @@ def _truncated() -> dict[_Key, Cell]:
         **_cells((SU, PA, RE), event, STAYS),
         **_cells((MI,), event, case(notice="missing")),
         **_not((AB, DE), event, NOT_FOLLOWED),
-    }
+    }  # fmt: skip
 
 
 def _dropped() -> dict[_Key, Cell]:
     event, check, leave = on.TableDropped, "check policy", ("leave shadow", "swap")
     return {
         **_cells(
-            _FOLLOWED,
-            event,
+            _FOLLOWED, event,
             case("merged", "delete", "last", to=AB, do=(check, "empty")),
             case("merged", "delete", "all again", to=DE, do=(check, "remember rows", "create shadow", "swap")),
             case("merged", "delete", to=DE, do=(check, "remember rows", *leave), notice="not all"),
@@ -212,19 +205,25 @@ def _dropped() -> dict[_Key, Cell]:
         **_cells((MI,), event, case(to=AB, notice="missing")),
         **_cells((DE,), event, case("merged"), case("last", "there", "carried out", to=AB, do=("drop",)), STAYS),
         **_cells((AB,), event, STAYS),
-    }
+    }  # fmt: skip
 
 
 def _renamed() -> dict[_Key, Cell]:
     event = on.TableRenamed
+    moved, emptied = ("leave shadow", "swap", "create renamed"), ("create shadow", "swap", "create renamed")
 
     def cases(follows: TableState | None, elsewhere: TableState) -> tuple[Case, ...]:
+        again = SU if elsewhere is SU else RQ
         return (
             case("same table", "not sharded", do=("rename pair",)),
             case("follows", to=follows, do=("rename", "rename pair")),
+            case("copied", "same table", to=again, do=("leave shadow", "rename pair")),
+            case("copied", "merged", "delete", "all again", to=again, do=("remember rows", *emptied)),
+            case("copied", "merged", to=again, do=("remember rows", *moved), notice="rename"),
+            case("copied", to=again, do=("leave shadow", "drop", "create renamed")),
             case("exact", do=("stop",)),
             case("same table", do=("rename pair",), notice="rename"),
-            case(to=elsewhere, do=("leave shadow", "swap", "create renamed"), notice="rename"),
+            case(to=elsewhere, do=moved, notice="rename"),
         )
 
     return {
