@@ -56,6 +56,7 @@ class IcebergSinkOptions(LakeSinkOptions):
         "sink.compaction.enabled": "use `sink.compaction: own | off`",
         "sink.compaction.commit.interval": "use `sink.compaction.files`",
         "sink.compaction.parallelism": "the driver compacts",
+        "sink.compaction.commit.parallelism": "the driver compacts",
         "sink.maintenance.*": "use `sink.compaction`, `sink.snapshots.keep` and `sink.snapshots.keep-for`",
         "job.id.prefix": "a batch is identified by the pipeline's id and its number, in a table property",
     }

@@ -44,6 +44,12 @@ def test_an_address_with_a_password_is_not_shown() -> None:
     assert found.catalog_properties()["s3.secret-access-key"] == "hidden"
 
 
+@together("key", ["sink.compaction.parallelism", "sink.compaction.commit.parallelism"])
+def test_the_parallelism_of_compaction_has_two_names_there(key: str) -> None:
+    """Flink CDC's documentation has the first one, its code the second one."""
+    assert "driver compacts" in IcebergSinkOptions.flink_only[key]
+
+
 def test_partition_fields_are_read_as_flink_cdc_writes_them() -> None:
     fields = parse_partition(("region", "days(at)", "bucket[16](id)", "truncate[4](code)"))
     assert [field.name for field in fields] == ["region", "at_day", "id_bucket", "code_trunc"]
