@@ -98,8 +98,6 @@ class MySqlSourceOptions(SnapshotOptions):
         "debezium.table.include.list": _TABLES,
         "debezium.table.exclude.list": _TABLES,
         "debezium.gtid.source.*": "remove it: transactions of all original servers are captured",
-        "scan.read-changelog-as-append-only.enabled": "remove it; `converter-after-transform: SOFT_DELETE` of a "
-        "rule keeps rows that the source deletes",
     }
 
     flink_defaults: ClassVar[dict[str, str]] = {
@@ -194,6 +192,12 @@ class MySqlSourceOptions(SnapshotOptions):
     tls_cert: FilePath | None = Field(None, alias="tls.cert", description="PEM file of the client's certificate.")
     tls_key: FilePath | None = Field(None, alias="tls.key", description="PEM file of the client's private key.")
 
+    changes_as_appends: bool = Field(
+        False,
+        alias="scan.read-changelog-as-append-only.enabled",
+        description="Only `false`. `converter-after-transform: SOFT_DELETE` of a rule keeps rows that the source "
+        "deletes.",
+    )
     key_retrieval: bool = Field(
         False,
         alias="allow-public-key-retrieval",
@@ -250,6 +254,10 @@ class MySqlSourceOptions(SnapshotOptions):
             yield Remark(given, f"needs {missing} beside it", f"add {missing}")
         if self.tls_mode == "disabled" and self.tls_ca is not None:
             yield Remark("tls.ca", "has no effect with tls.mode disabled", "remove one of the two")
+        if self.changes_as_appends:
+            key = "scan.read-changelog-as-append-only.enabled"
+            hint = "remove it; `converter-after-transform: SOFT_DELETE` of a rule keeps rows that the source deletes"
+            yield Remark(key, "only `false`: changes are never read as new rows", hint)
         for name in self.metadata_names():
             if name not in _METADATA:
                 yield Remark("metadata.list", f"no metadata named {name!r}", f"known: {', '.join(_METADATA)}")

@@ -173,13 +173,20 @@ def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> Non
         ("debezium.column.mask.hash.SHA-256.with.salt.x", "use the `mask` of a rule"),
         ("debezium.column.exclude.list", "use the `projection` of a rule"),
         ("debezium.gtid.source.includes", "remove it"),
-        ("scan.read-changelog-as-append-only.enabled", "`converter-after-transform: SOFT_DELETE` of a rule"),
     ],
 )
 def test_flink_only_options_that_change_rows_are_refused_with_what_does_it_here(key: str, instead: str) -> None:
     message = said(SOURCE + f"  {key}: x\n" + SINK + PIPELINE)
     assert f"p.yaml:8:3: source.{key}: Flink-only option, refused: " in message
     assert instead in message
+
+
+def test_changes_are_not_read_as_new_rows_and_a_flink_file_that_says_so_is_accepted() -> None:
+    key = "scan.read-changelog-as-append-only.enabled"
+    assert key not in str(warned(SOURCE + f"  {key}: false\n" + SINK + PIPELINE))
+    message = said(SOURCE + f"  {key}: true\n" + SINK + PIPELINE)
+    assert f"p.yaml:8:47: source.{key}: only `false`" in message
+    assert "`converter-after-transform: SOFT_DELETE` of a rule" in message
 
 
 def test_a_flink_file_without_behavior_is_lenient_as_there() -> None:
