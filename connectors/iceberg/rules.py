@@ -6,6 +6,7 @@ key, takes a re-snapshot into a shadow table.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,15 +19,13 @@ from connectors.iceberg.partitions import parse_partition
 from connectors.iceberg.types import data_type, holds, iceberg_type, widens
 from connectors.shared.lake.rules import LakeRules, PartitionedTable, partition_columns
 
-_OF_PLACES = frozenset("/?#")
-"""Characters that have another meaning in the location of a file."""
-
 
 @dataclass(frozen=True)
 class IcebergRules(LakeRules):
     """The rules of one catalog. A table's partition is given as its partition fields."""
 
     name: ClassVar[str] = "Iceberg"
+    unusable_name: ClassVar[re.Pattern[str]] = re.compile(r"^\.\.?$|[/?#\x00-\x1f\x7f-\x9f]")
     key_word: ClassVar[str] = "identifier fields"
     key_hint: ClassVar[str] = "set them there (in Spark ALTER TABLE ... SET IDENTIFIER FIELDS), "
     moves_tables: ClassVar[bool] = False
@@ -39,10 +38,7 @@ class IcebergRules(LakeRules):
         if not table.database:
             hint = "give it one with a route: `sink-table: lake.<>`"
             raise ChangeRefused("an Iceberg table is in a namespace", where=str(table), hint=hint)
-        for part in (table.database, table.table):
-            if part in (".", "..") or not _OF_PLACES.isdisjoint(part):
-                reason = f"{part!r} cannot be a name in Iceberg, which finds a table's files by it"
-                raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
+        self.check_names(table)
         for remark in property_problems(self.new_properties()):
             reason = f"table property {remark.key}: {remark.message}"
             raise ChangeRefused(reason, where=str(table), hint=remark.hint)

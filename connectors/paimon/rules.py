@@ -6,6 +6,7 @@ of its columns determine the bucket of a row, so a change of those rebuilds the 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -34,14 +35,12 @@ class PaimonRules(LakeRules):
     """The rules of one catalog. Partition columns are part of the key."""
 
     name: ClassVar[str] = "Paimon"
+    unusable_name: ClassVar[re.Pattern[str]] = re.compile(r"^\s*$|^[._]|[/\\$\x00-\x1f\x7f-\x9f]")
     moves_tables: ClassVar[bool] = True
 
     def check_table(self, table: TableId) -> None:
-        """Refuse names that cannot be folders."""
-        for part in (table.database, table.table):
-            if not part or "/" in part or part.startswith((".", "_")) or "$" in part:
-                reason = f"{part!r} cannot be a name in Paimon"
-                raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
+        """Refuse names that cannot be folders, and properties with which rows would not stay equal."""
+        self.check_names(table)
         for remark in property_problems(self.new_properties()):
             raise ChangeRefused(f"table option {remark.key}: {remark.message}", where=str(table), hint=remark.hint)
 

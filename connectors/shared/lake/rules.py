@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,16 +35,28 @@ class PartitionedTable(ActualTable[str]):
 class LakeRules(TableRules[str]):
     """The rules for one catalog.
 
+    Class attributes:
+        unusable_name: matches names of databases and tables whose files would be written or looked for elsewhere.
+
     Args:
         properties: of new tables.
         partitions: partition keys of new tables, as in the option.
         change_properties, change_partitions: those of the table being created.
     """
 
+    unusable_name: ClassVar[re.Pattern[str]]
+
     properties: Mapping[str, str]
     partitions: Mapping[TableId, tuple[str, ...]]
     change_properties: tuple[tuple[str, str], ...] = ()
     change_partitions: tuple[str, ...] = ()
+
+    def check_names(self, table: TableId) -> None:
+        """Raise ChangeRefused for names of tables that the catalog or its files cannot have."""
+        for part in (table.database, table.table):
+            if self.unusable_name.search(part):
+                reason = f"{part!r} cannot be a name in {self.name}, which finds a table's files by it"
+                raise ChangeRefused(reason, where=str(table), hint="give the table another name with a route")
 
     def with_options(self, change: CreateTable) -> Self:
         """Return rules in which a rule's `table-options` and `partition-keys` override those of the sink."""

@@ -159,9 +159,9 @@ def test_a_transform_that_a_type_does_not_have_is_refused_at_once(kind: str, ref
     rules.check_existing(rules.new_table(T, schema))
 
 
-@pytest.mark.parametrize("name", ["..", "a/b", "a?b", "#a"])
+@pytest.mark.parametrize("name", ["..", "a/b", "a?b", "#a", "a\tb"])
 def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
-    """Files of `a?b` were looked for in `a`."""
+    """Files of `a?b` were looked for in `a`, those of `a<tab>b` in `ab`."""
     with pytest.raises(ChangeRefused, match="cannot be a name in Iceberg"):
         IcebergRules({}, {}).check_table(TableId("shop", name))
 

@@ -57,6 +57,13 @@ def test_an_existing_table_without_the_option_has_dynamic_buckets() -> None:
     rules.check_existing(rules.new_table(TableId("shop", "orders"), replace(schema, primary_key=())))
 
 
+@together("name", ["", " ", "..", "_a", "a/b", "a\\b", "a$b", "a\tb"])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
+    """The library refuses such names when it reads a table's files: the commit was repeated until `retry-timeout`."""
+    with pytest.raises(ChangeRefused, match="cannot be a name in Paimon"):
+        PaimonRules({}, {}).check_table(TableId("shop", name))
+
+
 @together("name", ["_row_id", "_KEY_id", "rowkind", " ", "\u3000"])
 def test_names_that_java_takes_for_its_own_or_does_not_read_are_refused(name: str) -> None:
     with pytest.raises(ChangeRefused, match="Paimon keeps such names for itself"):
