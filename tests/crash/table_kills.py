@@ -1,5 +1,5 @@
 """Random lives of tables whose processes are killed at their calls: re-snapshots and swaps, renames, merged and edited
-routes, pauses.
+routes and rules, pauses.
 
     PYTHONPATH=tests:tests/crash:tests/flow:tests/devservers .venv/bin/python tests/crash/table_kills.py KIND [--seed N]
 
@@ -18,6 +18,7 @@ from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -42,7 +43,12 @@ from cdc.tables.orders import open_orders
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSink
 from cdc.testing.local_pipeline import LocalPipeline
+from cdc.transform.rules import Rules
+from cdc.transform.sqltext import SqlText
+from cdc.transform.texts import RuleSettings, RuleSource, RuleTexts
 
+RULES = ("", r"\*, id + 1 AS x", r"\*, CAST(id AS BIGINT) AS x", r"\*, 'a' AS y")
+"""Projections that do not name the columns whose names are exchanged."""
 Plan = tuple[Offset, Offset]
 _Found = tuple[str, list[str], Any]
 
@@ -116,6 +122,8 @@ class Processes:
 class KilledLife(Life):
     """One life; `kind` is what happens to calls of its processes."""
 
+    _rule = ""
+
     def __init__(self, seed: int, folder: Path, place: Place, kind: type[Doom] | None) -> None:
         super().__init__(seed, folder / "of-the-model", ListSink())
         self._folder, self._kind, self._own, self._fate = folder, kind, Random(f"own {seed}"), Random(f"fate {seed}")
@@ -131,6 +139,16 @@ class KilledLife(Life):
             self.routes = self._own.choice(TO_TWO)
         forked(lambda: self.state.open(name="memory", source="lives"), folder)
         self.pipeline: Any = Processes(place, folder, self.source, self._middle())
+
+    def _middle(self) -> Middle:
+        """Each file has a rule, which is edited with the routes."""
+        texts = RuleTexts(projection=SqlText(self._rule, "lives.yaml", "projection"))
+        rules = Rules([RuleSource("transform[0]", r"shop.\.*", texts)], RuleSettings())
+        return replace(super()._middle(), rules=rules if self._rule else None)
+
+    def _edit(self) -> None:
+        self._rule = self._own.choice(RULES)
+        super()._edit()
 
     def notice(self, message: str, table: TableId, text: str) -> None:
         """What the engine warns of, in whichever process."""
@@ -194,6 +212,12 @@ class KilledLife(Life):
     def _settle(self) -> None:
         self._edits = False  # they count from the next batch on
         super()._settle()
+        self._kind = None  # what faults have left of the last batch, the next one removes
+        found: list[Any] = []
+        for table in sorted(self.source.tables)[:1]:
+            self.source.tables[table][-2] = 0
+            found += self.source._logged(table, -2, [("+I", -2, 0)])
+        self._batches(found)
 
     def _at(self) -> int:
         """A call; half of them are not of files, of which there are many."""
