@@ -11,7 +11,7 @@ from cdc.process.faults import crash_point
 from cdc.sink import Prepared
 from connectors.elasticsearch.bodies import BulkBodies, read_flushes, tables_in_order
 from connectors.elasticsearch.bulk import Sender, epoch_of
-from connectors.elasticsearch.cluster import SearchCluster, foreign_index_error
+from connectors.elasticsearch.cluster import COMMITS, SearchCluster, foreign_index_error
 from connectors.elasticsearch.dead_letters import BatchDeadLetters
 from connectors.elasticsearch.lookup import deletes_of
 from connectors.elasticsearch.options import ElasticsearchSinkOptions
@@ -25,15 +25,26 @@ class BatchSending:
         self._cluster, self._options, self._staging = cluster, options, staging
         self._dead_letters = options.rejected_values == "dead-letter"
         self._begun: int | None = None
+        self._newest = -1
+        """Newest batch that the cluster has told this object to have."""
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         """Send a batch unless it is committed already, remove its files, and return counts of the rows left out.
 
-        Raises SinkError for a document that the cluster refuses, unless those become dead letters, and SinkUnavailable
-        when the cluster stays away.
+        Raises SinkError for a document that the cluster refuses, unless those become dead letters, and if the cluster
+        lacks batches that it had; SinkUnavailable when the cluster stays away.
         """
         last = self._cluster.last_batch()
+        if last < self._newest:
+            has = f"the batches of this pipeline up to {last}" if last >= 0 else "no batch of this pipeline"
+            raise SinkError(
+                f"the cluster has {has}, while {self._newest} was committed: its data was removed, or replaced by an "
+                "older copy, while the pipeline ran",
+                where=f"{COMMITS}/_doc/{self._cluster.pipeline}",
+                hint="restore the newer data; or remove it and start over with another --state-dir",
+            )
         counts = self._send_batch(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
+        self._newest = max(last, batch)
         self._staging.clean(batch)
         return counts
 

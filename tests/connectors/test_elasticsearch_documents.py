@@ -205,6 +205,17 @@ def test_a_former_run_that_waited_for_the_node_brings_no_deleted_document_back(
     assert names(harness) == {}
 
 
+def test_a_cluster_that_is_an_older_one_meanwhile_gets_no_further_batch(harness: Harness) -> None:
+    """As one that is restored from a snapshot of its indexes while the pipeline runs."""
+    sink = created(harness.sink(), USERS, SCHEMA)
+    for batch in range(2):
+        commit(sink, batch, users(("+I", batch, "x")))
+    harness.server.ask("POST", f"/cdc-commits/_update/{harness.pipeline}", {"doc": {"batch": 0}})
+    with pytest.raises(SinkError, match="up to 0, while 1 was committed"):
+        commit(sink, 2, users(("+I", 2, "x")))
+    assert names(harness) == {"0": "x", "1": "x"}
+
+
 def test_a_pipeline_that_starts_over_wins_over_its_former_self(harness: Harness, tmp_path: Path) -> None:
     """Its batches have small numbers again."""
     sink = created(harness.sink(), USERS, SCHEMA)
