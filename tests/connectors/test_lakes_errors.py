@@ -34,6 +34,8 @@ SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False),), ("id",))
         ("Connection broken: IncompleteRead(956 bytes read, 956 more expected)", True),
         ("1 validation error for TableResponse\n  Invalid JSON [type=json_invalid, input_value='<h>']", True),
         ("AWS Error ACCESS_DENIED during PutObject operation: The provided token has expired.", False),
+        ("Max retries exceeded (SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate has expired)", False),
+        ("AWS Error NETWORK_CONNECTION during HeadObject: curlCode: 60, SSL peer certificate was not OK", True),
         ("[Errno 28] No space left on device", False),
         ("Failed to commit schema: [Errno 28] No space left on device", False),
     ],
@@ -46,6 +48,7 @@ def test_a_store_that_fails_refuses_no_schema_change(
     assert not isinstance(refused, ChangeRefused)
     assert isinstance(refused, SinkUnavailable) == passes
     assert ("check the rights" in refused.hint) == ("ACCESS_DENIED" in text)
+    assert ("renew the server's certificate" in refused.hint) == ("certificate" in text)
 
 
 class OperationalError(Exception):

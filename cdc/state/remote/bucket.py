@@ -31,6 +31,7 @@ _TRIES = 2
 """Retries by the library itself, close together; further ones are up to the retry policy."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _RIGHTS = "the state needs the rights to read, write, delete and list objects there (docs/state.md)"
+_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+?)(?:Context)?\b")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist", re.IGNORECASE)
 _DENIED = re.compile(r"\b(401 Unauthorized|403 Forbidden|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch)\b")
 _NO_ACCOUNT = re.compile(
@@ -188,6 +189,9 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
     if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
         return StateError(f"the state cannot be {verb}: {error.strerror or error}", where=str(error.filename or where))
     hint = "check the store and the network; nothing was lost"
+    if found := _CERTIFICATE.search(str(error)):
+        text = f"no TLS connection: the certificate of the store is refused: {found[1]}"
+        hint = "renew it; SSL_CERT_FILE names a file with an authority that is not the system's"
     return StateUnavailable(f"the state cannot be {verb}: {text}", where=where, hint=hint)
 
 

@@ -20,10 +20,12 @@ _ACCESS_IS_DENIED = (
     "access_denied", "accessdenied", "access denied", "permissiondenied", "permission denied", "expired_token",
     "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized", "not authorized",
 )  # fmt: skip
-_STORE_REFUSES = (*_ACCESS_IS_DENIED, "[errno ", "os error ", "readonly database", "disk i/o error")
-"""Parts of messages about access or disks, also of the SQLite file of a catalog, in lower case."""
+_NO_TLS = ("certificate_verify_failed", "ssl peer certificate")
+_STORE_REFUSES = (*_ACCESS_IS_DENIED, *_NO_TLS, "[errno ", "os error ", "readonly database", "disk i/o error")
+"""Parts of messages about access, certificates or disks, also of the SQLite file of a catalog, in lower case."""
 _DISK_IS_FULL = ("no space left on device", "disk quota exceeded", "disk is full", "no storage space")
 _ACCESS_HINT = "check the rights to the warehouse and its catalog, and whether credentials in the file have expired"
+_TLS_HINT = "renew the server's certificate; REQUESTS_CA_BUNDLE names a file with an authority that is not the system's"
 _SPACE_HINT = "free some space where the warehouse and its catalog are: this run or the next one continues"
 
 
@@ -45,9 +47,11 @@ def library_errors(
             raise SinkUnavailable(text, where=where, hint=_GONE_HINT) from error
         if any(mark in text.lower() for mark in _DISK_IS_FULL):
             raise SinkError(text, where=where, hint=_SPACE_HINT) from error
+        no_tls = _TLS_HINT if any(mark in text.lower() for mark in _NO_TLS) else ""
         if _is_away(error, names, words):
-            raise SinkUnavailable(text, where=where, hint="is the catalog or the object store reachable?") from error
-        hint = _ACCESS_HINT if any(mark in text.lower() for mark in _ACCESS_IS_DENIED) else ""
+            hint = no_tls or "is the catalog or the object store reachable?"
+            raise SinkUnavailable(text, where=where, hint=hint) from error
+        hint = no_tls or (_ACCESS_HINT if any(mark in text.lower() for mark in _ACCESS_IS_DENIED) else "")
         raise SinkError(f"{lake} refused: {text}", where=where, hint=hint) from error
 
 
