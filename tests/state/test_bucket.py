@@ -99,7 +99,7 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_the_policy_says(s3: S3Se
         ("Server returned error response: 503 Service Unavailable: slow down", StateUnavailable, "503"),
         ("the credential provider was not enabled", StateUnavailable, "no credentials"),
         ("GET http://169.254.169.254/latest/token: 403 Forbidden", StateUnavailable, "no credentials"),
-        ("error sending request\n\nDebug: InvalidCertificate(\n ExpiredContext {", StateUnavailable, "refused: Expired"),
+        ("error sending request\nInvalidCertificate(\n ExpiredContext {", StateUnavailable, "refused: Expired"),
         ("error sending request\n\nDebug source: InvalidCertificate(UnknownIssuer)", StateUnavailable, "UnknownIssuer"),
         ("error sending request for PUT https://a/b?sig=s3cr3t&se=1 in 3 ms", StateUnavailable, "error sending"),
     ],
