@@ -7,15 +7,22 @@ from collections.abc import Collection, Iterable
 from cdc.schema import TableId
 
 _QUOTES = ("`", '"')
+_OTHERWISE = {"İ": "i", "ẞ": "ẞ"}
+"""Letters in common use that the servers lower differently than Python."""
+
+
+def folded(name: str) -> str:
+    """Return a name in lower case as the servers have it: each letter alone, so Σ is σ at the end of a word, too."""
+    return "".join(_OTHERWISE.get(letter, letter.lower()) for letter in name)
 
 
 def known_name(table: TableId, lower_case_table_names: int, known: Collection[TableId]) -> TableId:
     """Return the server's name for a table as spelled in a statement; `known` are the possible ones."""
     if lower_case_table_names == 1:
-        return TableId(table.database.lower(), table.table.lower())
+        return TableId(folded(table.database), folded(table.table))
     if lower_case_table_names == 2 and table not in known:
-        folded = table.database.lower(), table.table.lower()
-        return next((name for name in known if (name.database.lower(), name.table.lower()) == folded), table)
+        wanted = folded(table.database), folded(table.table)
+        return next((name for name in known if (folded(name.database), folded(name.table)) == wanted), table)
     return table
 
 

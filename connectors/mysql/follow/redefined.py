@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from cdc.schema import TableId
-from connectors.mysql.ddl.names import known_name, names_in
+from connectors.mysql.ddl.names import folded, known_name, names_in
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.query_event import parse_query
@@ -86,7 +86,7 @@ def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableI
         case DropTableStatement(tables=tables) | Unparsed(tables=tables):
             yield from tables
         case DropDatabaseStatement(database=database):
-            yield from (table for table in known if table.database.lower() == database.lower())
+            yield from (table for table in known if folded(table.database) == folded(database))
 
 
 def changed_between(

@@ -472,6 +472,9 @@ def test_system_versioning_of_a_table_that_is_not_captured() -> None:
 def test_names_are_folded_as_the_server_folds_them() -> None:
     folding = catalog("CREATE TABLE Orders (a INT)", "ALTER TABLE ORDERS ADD b INT", lower_case_table_names=1)
     assert list(folding.tables) == [TableId("shop", "orders")]
+    created = (f"CREATE TABLE `{name}` (a INT)" for name in ("MÜŞTERİ", "ΠΕΛΑΤΗΣ", "STRAẞE", "ÄPFEL"))
+    letters = catalog(*created, lower_case_table_names=1)
+    assert {table.table for table in letters.tables} == {"müşteri", "πελατησ", "straẞe", "äpfel"}
     keeping = catalog("CREATE TABLE Orders (a INT)", "ALTER TABLE ORDERS ADD b INT", lower_case_table_names=2)
     assert list(keeping.tables) == [TableId("shop", "Orders")]
     exact = catalog("CREATE TABLE Orders (a INT)", "CREATE TABLE ORDERS (a INT)")
