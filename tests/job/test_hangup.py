@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -36,6 +37,7 @@ def _in_a_terminal(program: str, folder: Path) -> tuple[subprocess.Popen[bytes],
     master, slave = pty.openpty()
 
     def lead() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under `nohup`
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
