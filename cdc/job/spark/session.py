@@ -96,7 +96,11 @@ def _submitted_master() -> str:
     return SparkConf().get("spark.master") or ""
 
 
-_VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", LOCALE)
+_OF_ANOTHER_SPARK = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS")
+"""Variables for other programs of this machine: a Spark of another version would be started, or with another master."""
+_VARIABLES = (
+    "JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", LOCALE, *_OF_ANOTHER_SPARK,
+)  # fmt: skip
 _JAVA_ENDS_S = 10.0
 
 ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
@@ -195,6 +199,9 @@ def start_session(
     share_file_names(os.environ)
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["CDC_LOCAL"] = "1" if master.startswith("local") else ""
+    if os.environ["CDC_LOCAL"] and not _is_submitted():
+        for name in _OF_ANOTHER_SPARK:
+            os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
     if not os.environ["SPARK_LOCAL_IP"]:

@@ -94,8 +94,10 @@ os._exit(0)
 
 
 def test_sessions_have_settings_of_their_own_runs_leave_nothing_and_java_may_end(tmp_path: Path) -> None:
+    """A Spark of another version that the machine has, and arguments for it, are not used."""
+    another = {"SPARK_HOME": "/opt/spark-3.5", "PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env={**os.environ, "SHOP_PASSWORD": "secret"},
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env={**os.environ, "SHOP_PASSWORD": "secret", **another},
         capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
