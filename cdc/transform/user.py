@@ -66,7 +66,7 @@ class LoadedFunction:
         self.function = function
         self._namespace = _namespace(function)
         self._call: Callable[..., Any] = self._namespace[_entry(function)]
-        self.parameters, self.result, self.result_nullable, self.arrow = _signature(self._call)
+        self.parameters, self.result, self.arrow = _signature(self._call)
 
     @property
     def op(self) -> str:
@@ -108,9 +108,7 @@ class LoadedFunction:
         ]
         for parameter in self.parameters[len(args) :]:
             arguments.append(cast(literal(parameter.default, span), parameter.type))
-        strict = [arg for arg, parameter in zip(arguments, self.parameters, strict=True) if not parameter.nullable]
-        nullable = self.result_nullable or any(arg.nullable for arg in strict)
-        return call(self.op, self.result, arguments, span, nullable=nullable, fails=True)
+        return call(self.op, self.result, arguments, span, nullable=True, fails=True)  # nothing keeps it from None
 
     def custom_function(self) -> CustomFunction:
         """Return the function as rules call it."""
@@ -215,7 +213,7 @@ def _namespace(function: UserFunction) -> dict[str, Any]:
     return namespace
 
 
-def _signature(function: Callable[..., Any]) -> tuple[tuple[UserParameter, ...], SqlType, bool, bool]:
+def _signature(function: Callable[..., Any]) -> tuple[tuple[UserParameter, ...], SqlType, bool]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
@@ -232,12 +230,12 @@ def _signature(function: Callable[..., Any]) -> tuple[tuple[UserParameter, ...],
         arrow.append(array)
         default = ... if parameter.default is parameter.empty else parameter.default
         parameters.append(UserParameter(parameter.name, kind, nullable, default))
-    result, nullable, array = _typed(hints["return"], "the result")
+    result, _, array = _typed(hints["return"], "the result")
     if len({*arrow, array}) > 1:
         raise FunctionError("either all arguments and the result are Arrow arrays, or none is")
     if not parameters:
         raise FunctionError("the function takes no argument")
-    return tuple(parameters), result, nullable, array
+    return tuple(parameters), result, array
 
 
 def _typed(hint: object, subject: str) -> tuple[SqlType, bool, bool]:

@@ -101,6 +101,18 @@ def test_a_function_that_takes_none_is_called_for_null() -> None:
     assert called("def eval(a: int | None) -> str: return repr(a)", "own(n)") == ["7", "None"]
 
 
+def test_the_column_of_a_function_is_nullable_as_in_flink_cdc() -> None:
+    """Nothing makes a function with `-> str` return one: NULL in a column that is NOT NULL is refused by readers."""
+    function = LoadedFunction(UserFunction("own", "def eval(a: int) -> str: return None"))
+    made = compiled(
+        engine=Engine(functions=[function.engine()]),
+        own={"OWN": function.custom_function()},
+        projection="id, own(id) AS a",
+    )
+    assert made.schema.column("a").nullable
+    assert [row for _, row in applied(made, [("+I", ROW)])] == [{"id": ROW["id"], "a": None}]
+
+
 def test_an_argument_with_a_default_can_be_left_out() -> None:
     assert called("def eval(a: int, b: int = 10) -> int: return a * b", "own(n) + own(n, 2)") == [84, None]
 
