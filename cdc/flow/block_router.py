@@ -93,11 +93,14 @@ class BlockRouter:
 
 
 def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:
-    return EngineError(
-        f"rows of {source} were read, whose state is {state}",
-        where=str(table),
-        hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
-    )
+    """The error for rows of a table that is not followed, such as one that was left out when the batch was planned."""
+    hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
+    if state is TableState.DETACHED:
+        hint = (
+            "if the file takes it in again since the last run: `cdc run --until-caught-up` once with the table left "
+            f"out (tables.exclude), then with it; else {hint}"
+        )
+    return EngineError(f"rows of {source} were read, whose state is {state}", where=str(table), hint=hint)
 
 
 def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> None:

@@ -15,7 +15,7 @@ from transform_rules import text
 
 from cdc import events as on
 from cdc.block import ChangeBlock
-from cdc.errors import ChangeRefused, EditRefused, SinkError
+from cdc.errors import ChangeRefused, EditRefused, EngineError, SinkError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.middle import Middle
@@ -213,6 +213,20 @@ def test_a_table_that_is_left_out_at_the_time_does_not_stand_in_the_way(moving: 
     moving.source.add(DropTable(A), CreateTable(A, SMALL), rows(SMALL, 8, sequence=30))  # as it is taken in again
     moving.run(to((A, NEW), (B, OTHER), behavior=behavior))
     assert moving.ids(NEW) == [8]
+
+
+def test_a_table_taken_in_again_before_a_batch_without_it_is_decided_is_named_with_a_way_out(
+    moving: Pipeline, behavior: str
+) -> None:
+    """A source reads the batch by the edited file, which does not begin the table anew there."""
+    moving.source.left_out.add(A)
+    moving.source._items = moving.source._items[:2]  # no rows of it come
+    moving.source.add(CreateTable(B, SMALL))
+    moving.run(to((A, OLD), behavior=behavior))
+    moving.source.left_out.clear()
+    moving.source.add(rows(SMALL, 5, sequence=20))
+    with pytest.raises(EngineError, match=r"state is detached.* once with the table left out \(tables\.exclude\)"):
+        moving.run(to((A, OLD), behavior=behavior))
 
 
 class Away(ListSink):
