@@ -15,7 +15,7 @@ from typing import Any
 
 from cdc.errors import StateError
 from cdc.schema import TableId
-from cdc.state.store import Store
+from cdc.state.store import RESTORE, Store
 from connectors.mysql.schema.schemas import RUNS
 from connectors.mysql.snapshot.chunk import Begin, Chunk, Entry, Watermark, entry_from_json, entry_to_json
 from connectors.mysql.snapshot.plan.table_snapshots import TableSnapshot, TableSnapshots
@@ -101,11 +101,8 @@ class ChunkPlan:
             try:
                 self._entries.append(entry_from_json(fields))
             except (ValueError, KeyError, TypeError) as error:
-                raise StateError(
-                    f"entry {index} of the chunk plan cannot be read: {error!r}",
-                    where=str(self._lines.path),
-                    hint="restore the state directory from a copy, or start over with an empty one",
-                ) from error
+                reason = f"entry {index} of the chunk plan cannot be read: {error!r}"
+                raise StateError(reason, where=str(self._lines.path), hint=RESTORE) from error
 
 
 class Watermarks(Mapping[int, Watermark]):
@@ -126,9 +123,13 @@ class Watermarks(Mapping[int, Watermark]):
         return len(self._known)
 
     def refresh(self) -> Watermarks:
-        """Read what was written since the last call; returns itself."""
+        """Read what was written since the last call; returns itself. Raises StateError."""
         for fields in self._lines.items(self._taken):
-            found = Watermark(**fields)
+            try:
+                found = Watermark(**fields)
+            except TypeError as error:
+                reason = f"entry {self._taken} of the watermarks cannot be read: {error!r}"
+                raise StateError(reason, where=str(self._lines.path), hint=RESTORE) from error
             self._known[found.number] = found
             self._taken += 1
         return self

@@ -117,6 +117,11 @@ def test_a_damaged_entry_is_named(tmp_path: Path) -> None:
         file.write('{"kind": "pause", "table": ["a", "b"]}\n')
     with pytest.raises(StateError, match="entry 1 of the chunk plan cannot be read"):
         ChunkPlan(LocalStore(tmp_path)).count()
+    Watermarks(LocalStore(tmp_path)).add([mark(1, 100)])
+    with (tmp_path / "watermarks.jsonl").open("a") as file:
+        file.write('{"nunber": 2}\n')
+    with pytest.raises(StateError, match="entry 1 of the watermarks cannot be read"):
+        Watermarks(LocalStore(tmp_path)).refresh()
 
 
 def test_a_watermark_is_written_once(tmp_path: Path) -> None:
