@@ -311,6 +311,20 @@ class Sink(ABC):
         yield ok("connection", "can be reached")
 
 
+def lacks_batches(found: int, committed: int, where: str) -> SinkError:
+    """Return the error for a sink with batches of the pipeline up to `found`, -1 for none, that has had `committed`.
+
+    The next batch is not written there, as the rows of those between would be missing.
+    """
+    has = f"has only the batches of this pipeline up to {found}" if found >= 0 else "has no batch of this pipeline"
+    return SinkError(
+        f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy, such as that of "
+        "a replica that was behind",
+        where=where,
+        hint="restore the newer data; or remove it and start over with another --state-dir",
+    )
+
+
 T = TypeVar("T")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import SinkError, first_of
 from cdc.options import Options, SinkOptions, SourceOptions
 from cdc.schema import TableId
+from cdc.sink import lacks_batches
 from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprint
 from cdc.tables.states import Schemas
@@ -52,12 +53,7 @@ def check_batches(found: int | None, committed: int, decided: int, where: str) -
             hint="restore the sink's data of the same time, too; or start over with another --state-dir",
         )
     if found is not None and found < committed:
-        has = f"has only the batches of this pipeline up to {found}" if found >= 0 else "has no batch of this pipeline"
-        raise SinkError(
-            f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy",
-            where=where,
-            hint="restore the newer data; or remove it and start over with another --state-dir",
-        )
+        raise lacks_batches(found, committed, where)
 
 
 def check_sink(spec: PipelineSpec, sink: Sink, state: StateDir, before: Fingerprint | None) -> None:

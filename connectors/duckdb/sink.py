@@ -13,7 +13,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.table_sink import TableSink
 from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt
+from cdc.sink import Delivery, KeylessRows, Prepared, StoredTable, TaskAttempt, lacks_batches
 from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
 from connectors.duckdb.database import Database, DuckDbSession
@@ -101,7 +101,11 @@ class DuckDbSink(TableSink[str]):
     def _same_file(self) -> Iterator[DuckDbSession]:
         """Open the file for writing. A deleted file is not recreated: the committed rows would be missing from it."""
         if self._newest >= 0 and not self._database.exists:
-            raise self._another_file("it no longer exists")
+            raise SinkError(
+                f"it no longer exists, while {self._newest} was committed: it was removed while the pipeline ran",
+                where=self._database.path,
+                hint="restore the original file; or start over with another --state-dir",
+            )
         with self._database.open() as session:
             yield session
 
@@ -109,16 +113,6 @@ class DuckDbSink(TableSink[str]):
         """Read the file's fence, and check that the file has every batch committed to it. Raises SinkError."""
         fence = Fence(session, self._pipeline)
         if fence.batch < self._newest:
-            has = (
-                f"the batches of this pipeline up to {fence.batch}" if fence.batch >= 0 else "no batch of this pipeline"
-            )
-            raise self._another_file(f"it has {has}")
+            raise lacks_batches(fence.batch, self._newest, self._database.path)
         self._newest = fence.batch
         return fence
-
-    def _another_file(self, reason: str) -> SinkError:
-        return SinkError(
-            f"{reason}, while {self._newest} was committed: it was removed, emptied or replaced while the pipeline ran",
-            where=self._database.path,
-            hint="restore the original file; or remove it and start over with another --state-dir",
-        )

@@ -8,7 +8,7 @@ from itertools import chain
 from cdc.dead_letters import DeadLetters, folder_of
 from cdc.errors import SinkError
 from cdc.process.faults import crash_point
-from cdc.sink import Prepared
+from cdc.sink import Prepared, lacks_batches
 from connectors.elasticsearch.bodies import BulkBodies, read_flushes, tables_in_order
 from connectors.elasticsearch.bulk import Sender, epoch_of
 from connectors.elasticsearch.cluster import COMMITS, SearchCluster, foreign_index_error
@@ -36,13 +36,7 @@ class BatchSending:
         """
         last = self._cluster.last_batch()
         if last < self._newest:
-            has = f"the batches of this pipeline up to {last}" if last >= 0 else "no batch of this pipeline"
-            raise SinkError(
-                f"the cluster has {has}, while {self._newest} was committed: its data was removed, or replaced by an "
-                "older copy, while the pipeline ran",
-                where=f"{COMMITS}/_doc/{self._cluster.pipeline}",
-                hint="restore the newer data; or remove it and start over with another --state-dir",
-            )
+            raise lacks_batches(last, self._newest, f"{COMMITS}/_doc/{self._cluster.pipeline}")
         counts = self._send_batch(batch, prepared, first=last < 0) if batch > last else self._cluster.counts_of(batch)
         self._newest = max(last, batch)
         self._staging.clean(batch)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from cdc.errors import SinkError
 from cdc.process.faults import crash_point
+from cdc.sink import lacks_batches
 from connectors.mysql.sink.session import SinkSession
 from connectors.shared.sql.client import StatementRefused
 from connectors.shared.sql.text import quoted
@@ -91,13 +92,7 @@ class Fence:
             )
         found = int(rows[0][0])
         if found < newest:
-            has = f"the batches of this pipeline up to {found}" if found >= 0 else "no batch of this pipeline"
-            raise SinkError(
-                f"the server has {has}, while {newest} was committed: another server without it has taken over, or an "
-                "older copy was restored",
-                where=f"{self._table} on {self._session.where}",
-                hint="let the server with all batches take over again; or start over with another --state-dir",
-            )
+            raise lacks_batches(found, newest, f"{self._table} on {self._session.where}")
         return found
 
     def write(self, batch: int, counts: Mapping[str, int]) -> None:
