@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import pymysql
 
 from cdc.errors import SourceError, SourceUnavailable
+from connectors.mysql.ddl.names import folded
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.shared.ddl.dialect import DdlDialect
@@ -89,7 +90,7 @@ class ServerInfo:
 
     def logs_database(self, database: str) -> bool:
         """Return whether rows of a database are logged."""
-        name = database.lower() if self.lower_case_table_names else database
+        name = folded(database) if self.lower_case_table_names else database
         return name in self.do_db if self.do_db else name not in self.ignore_db
 
     @property
@@ -250,7 +251,7 @@ def gtids_at(connection: MySqlConnection, file: str, position: int) -> str:
 
 
 def _names(text: str, in_lower_case: bool) -> frozenset[str]:
-    return frozenset(name for name in (text.lower() if in_lower_case else text).split(",") if name)
+    return frozenset(name for name in (folded(text) if in_lower_case else text).split(",") if name)
 
 
 def _one_line(text: str) -> str:
