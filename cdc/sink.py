@@ -318,8 +318,8 @@ def lacks_batches(found: int, committed: int, where: str) -> SinkError:
     """
     has = f"has only the batches of this pipeline up to {found}" if found >= 0 else "has no batch of this pipeline"
     return SinkError(
-        f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy, such as that of "
-        "a replica that was behind",
+        f"{has}, while {committed} was committed: its data was removed, or replaced by an older copy, such as a backup "
+        "or a replica that was behind",
         where=where,
         hint="restore the newer data; or remove it and start over with another --state-dir",
     )

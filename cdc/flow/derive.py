@@ -158,12 +158,12 @@ class Derivation:
         """
         now = self.circumstances(batch)
         found = batch_outcome(now, before.tables, collected.events, edits=collected.edits)
-        if self._tries and self._tries[-1].digest != try_of(found.operations).digest:
+        if self._tries and self._tries[-1].digest != (this := try_of(found.operations)).digest:
             operations = [each for one in self._tries for each in one.operations]
             touched = {table for name, table in operations if name in _SHADOW_CHANGES}
             firsts = [each for one in self._tries for each in one.by_first_names()]
             lacking = {table for name, table in firsts if name in _TAKEN_AWAY}
-            altered = set(firsts) - set(try_of(found.operations).by_first_names())
+            altered = set(firsts) - set(this.by_first_names())
             narrow = {table for name, table in altered if name == "alter.column.type"} - lacking
             found = batch_outcome(now, before.tables, collected.events, touched, lacking, narrow, collected.edits)
         return found

@@ -239,6 +239,13 @@ class Away(ListSink):
             raise SinkError("is away")
         return super().prepare(task, blocks)
 
+    def interrupt(self, pipeline: Pipeline, middle: Middle) -> None:
+        """Run a batch whose schema changes are carried out, and that is not decided."""
+        self.away = True
+        with pytest.raises(SinkError, match="is away"):
+            pipeline.run(middle)
+        self.away = False
+
 
 SWAP = [RenameTable(A, SPARE), RenameTable(B, A), RenameTable(SPARE, B)]
 
@@ -263,11 +270,8 @@ def test_a_rename_that_was_carried_out_and_is_not_planned_any_more_is_taken_back
     pipeline.sink = sink = Away()
     pipeline.run(to())
     source.add(*renames, rows(SMALL, 7, table=last, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
+    sink.interrupt(pipeline, to())
     assert A not in sink.tables or len(renames) > 1
-    sink.away = False
     pipeline.run(edited)
     assert {table: pipeline.ids(table) for table in sink.tables} == left
 
@@ -283,10 +287,7 @@ def test_a_column_that_was_taken_away_and_stays_by_the_edited_file_is_added_agai
     pipeline.run(to())
     after = apply_changes({A: WIDE}, [change])[A]
     source.add(change, rows(after, 2, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
-    sink.away = False
+    sink.interrupt(pipeline, to())
     pipeline.run(to(behavior="lenient"))
     assert pipeline.ids(A) == [1, 2]
     assert "note" in sink.rows(A)[-1]
@@ -297,10 +298,7 @@ def test_one_that_cannot_be_taken_back_refuses_the_edit(tmp_path: Path) -> None:
     pipeline.sink = sink = Away()
     pipeline.run(to())
     source.add(RenameTable(A, B), rows(SMALL, 7, table=B, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
-    sink.away = False
+    sink.interrupt(pipeline, to())
     sink.apply(99, [CreateTable(A, WIDE)])  # by somebody else
     with pytest.raises(EditRefused, match=r"renamed to shop\.b in a batch that is not decided"):
         pipeline.run(to(behavior="ignore"))
@@ -313,10 +311,7 @@ def test_a_table_that_the_batch_has_made_under_the_old_name_goes_when_that_is_ta
     pipeline.sink = sink = Away()
     pipeline.run(to())
     source.add(RenameTable(A, B), CreateTable(A, WIDE), RenameTable(A, SPARE), rows(WIDE, 7, table=SPARE, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
-    sink.away = False
+    sink.interrupt(pipeline, to())
     pipeline.run(to((B, NEW), (SPARE, OTHER)))
     assert (pipeline.ids(NEW), pipeline.ids(OTHER)) == ([1], [7])
     assert sink.tables == {NEW, OTHER}
@@ -333,10 +328,7 @@ def test_a_rename_whose_table_the_batch_has_dropped_since_is_not_undone_with_a_n
     source.add(RenameTable(A, B), DropTable(B))
     source.add(*(CreateTable(table, SMALL) for table in created))
     source.add(*(rows(SMALL, 7, table=table, sequence=3) for table in created))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
-    sink.away = False
+    sink.interrupt(pipeline, to())
     with pytest.raises(EditRefused, match=r"no such rename any more, and it was dropped there, with its rows"):
         pipeline.run(to(behavior="ignore"))
     pipeline.run(to())
@@ -359,10 +351,7 @@ def test_a_column_that_was_taken_away_comes_back_to_the_table_under_its_new_name
     pipeline.sink = sink = Away()
     pipeline.run(to())
     source.add(*changes, rows(SMALL, 7, table=B, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
-    sink.away = False
+    sink.interrupt(pipeline, to())
     pipeline.run(to(behavior="lenient"))
     assert sink.tables == ({A, B} if CreateTable(A, WIDE) in changes else {B})
     assert [(row["id"], row["note"]) for row in sink.rows(B)] == [(1, None), (7, None)]
@@ -376,10 +365,7 @@ def test_a_shadow_table_whose_table_the_batch_has_renamed_already_does_not_begin
     source.add(on.SnapshotBegun(A))
     pipeline.run(to())
     source.add(on.SnapshotVoid(A), RenameTable(A, B), CreateTable(SPARE, SMALL), rows(SMALL, 7, table=B, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
-    sink.away = False
+    sink.interrupt(pipeline, to())
     pipeline.run(to((SPARE, OTHER)))
     assert sink.tables - {SPARE} == {B, OTHER}
     assert pipeline.ids(B) == [1, 7]
@@ -393,10 +379,7 @@ def test_a_column_that_was_narrowed_is_widened_again(tmp_path: Path) -> None:
     pipeline.run(to())
     narrow = TableSchema((ID, ten), ("id",))
     source.add(AlterColumnType(A, ten, note), RenameTable(A, B), rows(narrow, 7, table=B, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to())
-    sink.away = False
+    sink.interrupt(pipeline, to())
     pipeline.run(to(behavior="lenient"))
     assert sink._schemas[B].column("note").type == note.type
     assert pipeline.ids(B) == [1, 7]
@@ -409,9 +392,6 @@ def test_a_table_that_was_dropped_is_created_again_where_another_one_goes_there(
     pipeline.sink = sink = Away()
     pipeline.run(to((A, OLD), (B, NEW)))
     source.add(DropTable(A), rows(SMALL, 3, table=B, sequence=3))
-    sink.away = True
-    with pytest.raises(SinkError, match="is away"):
-        pipeline.run(to((A, OLD), (B, NEW)))
-    sink.away = False
+    sink.interrupt(pipeline, to((A, OLD), (B, NEW)))
     pipeline.run(to((A, OLD), (B, OLD)))
     assert pipeline.ids(OLD) == [3]

@@ -289,9 +289,12 @@ def test_a_file_that_is_exchanged_while_the_pipeline_runs_is_put_back(tmp_path: 
         other = DuckDbSink(options(tmp_path), Context("other", LocalStore(tmp_path / "other")))
         other.apply(0, [CreateTable(ORDERS, KEYLESS)])
         commit(other, 7)
-    reason = {"emptied": "not a valid DuckDB", "removed": "it no longer exists"}.get(exchanged, "while 1 was committed")
+    reason, hint = {
+        "emptied": ("not a valid DuckDB", "restore the original file"),
+        "removed": ("it no longer exists, while 1 was committed: it was removed", "restore the original file"),
+    }.get(exchanged, ("while 1 was committed: its data was removed, or replaced", "restore the newer data"))
     for again in range(2):
-        with pytest.raises(SinkError, match=f"{reason}.*restore the ") as told:
+        with pytest.raises(SinkError, match=f"{reason}.*{hint}") as told:
             commit(sink, 2)
         assert not told.value.retryable, again
     with pytest.raises(SinkError, match=reason):
