@@ -82,22 +82,22 @@ def _loses_digits(written: str, column: MySqlColumn) -> bool:
 def _is_reread_number(default: Default, column: MySqlColumn) -> bool:
     """Return whether servers read or spell a numeric default differently from its text.
 
-    They go through a DOUBLE, take a year of the century, or drop leading zeros. MariaDB reads `x'31'` as the text 1,
-    and `0x31` as 49.
+    They go through a DOUBLE, take a year of the century, or drop leading zeros or the sign of zero. MariaDB reads
+    `x'31'` as the text 1, and `0x31` as 49.
     """
     if default.kind is DefaultKind.HEX:
         return column.type in (*_EXACT, "float", "double", "year")
     if default.kind not in (DefaultKind.NUMBER, DefaultKind.STRING):
         return False
     text = default.text.strip()
-    if column.type.endswith(("char", "text")):
+    if column.type.endswith(("char", "text")) or is_bytes(column.type):
         return default.kind is DefaultKind.NUMBER and (not _PLAIN_NUMBER.fullmatch(text) or text == "-0")
     if column.type == "year":
         return not text.isdigit() or len(text) == 3
     if column.type == "bit":
         return default.kind is DefaultKind.NUMBER and not text.isdigit()
     if column.type in ("float", "double"):
-        return not _REAL.fullmatch(text)
+        return not _REAL.fullmatch(text) or (text.startswith("-") and not float(text))
     return column.type in _EXACT and not _DIGITS.fullmatch(text)
 
 

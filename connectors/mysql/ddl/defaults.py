@@ -10,7 +10,7 @@ import math
 import re
 import uuid
 from datetime import date
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
@@ -54,7 +54,7 @@ def literal_text(default: Default, column: MySqlColumn) -> str | None:
     if default.kind in (DefaultKind.NULL, DefaultKind.EXPRESSION, DefaultKind.NOW):
         return None
     if column.type == "bit":
-        return f"b'{_bits(default):b}'"
+        return f"b'{_bits(default, column.length or 1):b}'"
     raw = _bytes(default) if default.kind in (DefaultKind.HEX, DefaultKind.BIT) else None
     if is_bytes(column.type):
         return bytes_text(default.text.encode() if raw is None else raw, column.type, column.length)
@@ -171,7 +171,8 @@ def _number(text: str, column: MySqlColumn) -> str:
     scale = column.scale or 0
     if column.type in ("float", "double") and math.isfinite(float(value)):
         return f"{_rounded_double(float(value), scale):.{scale}f}"
-    return f"{value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _DIGITS):f}"
+    rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _DIGITS)
+    return f"{rounded or abs(rounded):f}"
 
 
 def _rounded_double(value: float, scale: int) -> float:
@@ -239,11 +240,16 @@ def _labels(values: list[str], column: MySqlColumn) -> str:
     return ",".join(label for label in column.labels if label.lower() in wanted)
 
 
-def _bits(default: Default) -> int:
+def _bits(default: Default, length: int) -> int:
+    """Return the bits of a literal. A number is rounded, a negative one has the bits of a BIGINT; all bits are most."""
     if default.kind is DefaultKind.NUMBER:
-        return int(Decimal(default.text))
-    data = _bytes(default) if default.kind is not DefaultKind.STRING else default.text.encode()
-    return int.from_bytes(data, "big")
+        rounding = ROUND_HALF_EVEN if "e" in default.text.lower() else ROUND_HALF_UP
+        number = int(Decimal(default.text).to_integral_value(rounding))
+        value = number % (1 << 64) if number < 0 else number
+    else:
+        data = _bytes(default) if default.kind is not DefaultKind.STRING else default.text.encode()
+        value = int.from_bytes(data, "big")
+    return min(value, (1 << length) - 1)
 
 
 def _bytes(default: Default) -> bytes:

@@ -148,12 +148,12 @@ def _drop(cursor: Cursor) -> list[Clause]:
         return []
     if cursor.accept("FOREIGN", "KEY") or cursor.accept("CHECK"):
         cursor.accept("IF", "EXISTS")
-        cursor.name()
+        cursor.column()
         return []
     if cursor.accept_any("INDEX", "KEY", "CONSTRAINT"):
         cursor.accept("IF", "EXISTS")
         # The primary key is also an index and a constraint of this name.
-        return [DropPrimaryKeyClause()] if cursor.name().upper() == "PRIMARY" else []
+        return [DropPrimaryKeyClause()] if cursor.column().upper() == "PRIMARY" else []
     cursor.accept("COLUMN")
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.column()

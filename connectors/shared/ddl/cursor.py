@@ -110,7 +110,9 @@ class Cursor:
         return TableId(self.database, first)
 
     def column(self) -> str:
-        """Read a column name, which may be qualified in ALTER and CREATE: `table.column`, `db.table.column`."""
+        """Read the name of a part of a table: `name`, and with MariaDB `table.name`, `db.table.name` or `.name`."""
+        if self.accept_symbol("."):
+            return self.name()
         name = self.name()
         while self.accept_symbol("."):
             name = self.name()

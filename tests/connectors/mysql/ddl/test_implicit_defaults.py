@@ -56,12 +56,22 @@ def test_defaults_may_have_all_65_digits() -> None:
         ("double", "1.25", "1.2"), ("double", "1.35", "1.4"), ("double", "-1.25", "-1.2"), ("float", "1.25", "1.2"),
         ("time", "1 10:00", "34:00:00.0"), ("time", "-1 2", "-26:00:00.0"), ("time", "10:11", "10:11:00.0"),
         ("time", "101112.5", "10:11:12.5"), ("time", "10:11.5", "10:11.5"), ("time", "10-11", "10-11"),
-        ("time", "-0", "00:00:00.0"),
+        ("time", "-0", "00:00:00.0"), ("decimal", "-0.04", "0.0"),
     ],
 )  # fmt: skip
 def test_a_default_is_what_servers_store(type_: str, text: str, stored: str) -> None:
     column = MySqlColumn("c", type_, length=10 if type_ != "time" else 1, scale=1 if type_ != "time" else None)
     assert default_text(Default(DefaultKind.STRING, text), column, DdlDialect()) == stored
+
+
+@together(
+    "length, number, bits",
+    [(8, "2.5", 3), (8, "2.5e0", 2), (1, "0.5", 1), (64, "-1", 2**64 - 1), (64, "-1.5", 2**64 - 2), (8, "300", 255),
+     (64, "1e30", 2**64 - 1)],
+)  # fmt: skip
+def test_a_number_is_the_bits_of_a_default(length: int, number: str, bits: int) -> None:
+    column = MySqlColumn("c", "bit", length=length)
+    assert default_text(Default(DefaultKind.NUMBER, number), column, DdlDialect()) == f"b'{bits:b}'"
 
 
 NOT_TOLD = [
@@ -86,6 +96,10 @@ NOT_TOLD = [
     ("CHAR(5) DEFAULT 007", "a number in a spelling of its own"),
     ("VARCHAR(9) DEFAULT 1e2", "a number in a spelling of its own"),
     ("VARCHAR(9) DEFAULT -0", "a number in a spelling of its own"),
+    ("VARBINARY(9) DEFAULT 1e2", "a number in a spelling of its own"),
+    ("DOUBLE DEFAULT -0", "a number in a spelling of its own"),
+    ("FLOAT DEFAULT '-0.0'", "a number in a spelling of its own"),
+    ("BIT(64) DEFAULT -1", "a number in a spelling of its own"),
     ("INT DEFAULT DATE'2024-01-01'", "a number in a spelling of its own"),
     ("DOUBLE DEFAULT '1x'", "a number in a spelling of its own"),
     ("VARCHAR(20) DEFAULT TIME'010:00:00'", "the server computed column c"),
