@@ -139,7 +139,8 @@ def _runs(changes: Sequence[SchemaChange], through: Set[int]) -> list[list[int]]
 def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, apply: Apply) -> None:
     """Undo those of these renames that an earlier try of the batch applied, the last one first. Repeatable.
 
-    A table that the batch created under the old name of a rename is dropped for that: its rows are not decided yet.
+    A table that the batch created under the old name of a rename is dropped for that: its rows are not decided yet. One
+    that it created, renamed and dropped is left as it is.
 
     Raises EditRefused for a rename that cannot be undone, what `apply` raises.
     """
@@ -151,6 +152,8 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
         if missing_tables is None:
             return
         if tried.has_dropped_after(change):
+            if tried.has_created_before(change):
+                continue
             raise _not_undone(change, "it was dropped there, with its rows")
         if not missing_tables and index < noted and tried.has_created_after(change):
             apply([DropTable(change.table)])
@@ -226,6 +229,11 @@ class _Tried:
     def has_created_after(self, rename: RenameTable) -> bool:
         """Whether a table was created under the old name of a rename after it was applied."""
         return any(_creates(entry, rename.table) for entry in self._since(rename))
+
+    def has_created_before(self, rename: RenameTable) -> bool:
+        """Whether the batch has created a table under the old name of an applied rename before it."""
+        index = _last_place(self._valid, digest([rename]))
+        return any(_creates(entry, rename.table) for entry in self._valid[:index])
 
     def has_dropped_after(self, rename: RenameTable) -> bool:
         """Whether a table was dropped under the new name of a rename after it was applied."""

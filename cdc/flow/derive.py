@@ -52,7 +52,7 @@ class Derived:
         not_created: the same tables, as the source created them.
         counts: notices, by name and sink table.
         requests: the user requests that the batch takes in.
-        undone: renames of sink tables by earlier tries of the batch with other renames, the latest try first.
+        undone: renames of sink tables by earlier tries of the batch that this try starts without, the latest try first.
     """
 
     batch: int
@@ -136,7 +136,8 @@ class Derivation:
     def _planned(self, batch: int, before: TableViews, collected: BatchEvents) -> Derived:
         """Derive a batch that changes tables."""
         found, tries = self._as_before(batch, before, collected), self._tries
-        self._tries, renames = (), try_of(found.operations).renames
+        self._tries, now = (), try_of(found.operations)
+        undone = [one.renames for one in reversed(tries) if one.is_renamed_otherwise(now)]
         counts = Counter[str]()
         for notice in found.notices:
             log.warning("%s: %s", notice.table, notice.text)
@@ -146,7 +147,7 @@ class Derivation:
         not_created = {table: schema for table, schema in created.items() if schema is not None}
         return Derived(
             batch, before, collected.after.with_tables(found.after), found.operations, found.expected,
-            not_created, counts, collected.requests, [one.renames for one in reversed(tries) if one.renames != renames],
+            not_created, counts, collected.requests, undone,
         )  # fmt: skip
 
     def _as_before(self, batch: int, before: TableViews, collected: BatchEvents) -> BatchOutcome:

@@ -66,9 +66,9 @@ class RefusedChanges:
         return found
 
     def undo_renames(self, derived: Derived, apply: Apply) -> None:
-        """Undo renames of earlier tries of the batch that the edited pipeline file no longer has. Repeatable.
+        """Undo renames of earlier tries of the batch that the edited file no longer has, or has of other tables.
 
-        Raises EditRefused if one cannot be undone, what `apply` raises.
+        Repeatable. Raises EditRefused if one cannot be undone, what `apply` raises.
         """
         for renames in derived.undone:
             undo_renames(self._store, derived.batch, renames, self._sink.missing_tables, apply)

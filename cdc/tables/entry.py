@@ -63,6 +63,18 @@ class Try:
     digest: str = ""
     renames: tuple[tuple[TableId, TableId], ...] = ()
 
+    def is_renamed_otherwise(self, now: Try) -> bool:
+        """Whether another try of the batch, `now`, needs the tables under their names from before the renames.
+
+        That is so if it has other renames, or creates a table otherwise that this try has created and then renamed.
+        """
+        return self.renames != now.renames or (self.digest != now.digest and self._renames_created())
+
+    def _renames_created(self) -> bool:
+        names = [("create.table", table) for table, _ in self.renames]
+        renames = [at for at, (name, _) in enumerate(self.operations) if name == "rename.table"]
+        return any(each in self.operations[:at] for each, at in zip(names, renames, strict=True))
+
     def by_first_names(self) -> Iterator[tuple[str, TableId]]:
         """Yield the operations with the name that their sink table had before all of them."""
         renames, first = iter(self.renames), dict[TableId, TableId]()

@@ -317,6 +317,32 @@ def test_a_table_that_the_batch_has_made_under_the_old_name_goes_when_that_is_ta
     assert sink.tables == {NEW, OTHER}
 
 
+@together("columns", [r"\*, id + 1 AS more", r"\*, 'a' AS more"])
+@together(
+    "changes, left",
+    [
+        ([CreateTable(SPARE, SMALL), RenameTable(SPARE, B)], {A: [1], B: [7]}),
+        ([RenameTable(A, SPARE), CreateTable(A, SMALL), RenameTable(A, B), RenameTable(SPARE, A)], {A: [1], B: [7]}),
+        ([CreateTable(SPARE, SMALL), RenameTable(SPARE, NEW), DropTable(NEW), CreateTable(B, SMALL)], {A: [1], B: [7]}),
+    ],
+)
+def test_a_table_that_the_batch_has_made_and_renamed_gets_the_columns_of_the_edited_rules(
+    tmp_path: Path, changes: list[SchemaChange], left: dict[TableId, list[int]], columns: str
+) -> None:
+    made = RuleTexts(projection=text(columns))
+    ruled = replace(to(), rules=Rules([RuleSource("transform[0]", r"shop.[bs]\.*", made)], RuleSettings()))
+    now = {A: rows(SMALL, 1, sequence=9), B: rows(SMALL, 7, table=B, sequence=9)}
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], now))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(*changes, rows(SMALL, 7, table=B, sequence=3))
+    sink.interrupt(pipeline, to())
+    pipeline.run(ruled)
+    assert {table: pipeline.ids(table) for table in (A, B)} == left
+    assert "more" in sink.rows(B)[0]
+    assert sink.tables - {SPARE} == {A, B}
+
+
 @together("created", [[A], [B], [A, B], []])
 def test_a_rename_whose_table_the_batch_has_dropped_since_is_not_undone_with_a_new_table(
     tmp_path: Path, created: list[TableId]
