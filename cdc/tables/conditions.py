@@ -56,8 +56,8 @@ def _exact(step: Step) -> bool:
 def _copied(step: Step) -> bool:
     if not (_exact(step) and step.policy.mirrors and step.moves_rows) or step.state in _PAUSED:
         return False
-    there = step.arriving
-    return step.tables.now.snapshots(step.new_source) and (not there.is_shared or _all_re_snapshotted(there))
+    there, last_name = step.arriving, step.tables.last_name(step.new_source)
+    return step.tables.now.snapshots(last_name) and (not there.is_shared or _all_re_snapshotted(there))
 
 
 def _shared(step: Step) -> bool:

@@ -5,7 +5,7 @@ tables before the batch --events in order--> tables after it, operations for the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -170,6 +170,7 @@ class Machine:
 
     def _rename(self, event: on.TableRenamed) -> None:
         route, schema = self.tables.now.route, self.tables.sources.get(event.table)
+        self.tables.renames = self.tables.renames[1:]
         for old, new in zip_longest(route.targets(event.table), route.targets(event.new_table)):
             if old is None:
                 self._create_at(event, new, schema)
@@ -335,7 +336,7 @@ def unfit_rows(tables: Tables, routes: RouteTable) -> Iterator[on.RowsUnfit]:
 def batch_outcome(
     now: Circumstances,
     before: Tables,
-    events: Iterable[on.Event],
+    events: Sequence[on.Event],
     touched: Iterable[TableId] = (),
     lacking: Iterable[TableId] = (),
     narrow: Iterable[TableId] = (),
@@ -359,6 +360,7 @@ def batch_outcome(
     for table in touched:
         machine.restart_shadow(table)
     machine.apply_edits(edits)
+    machine.tables.renames = [event for event in events if isinstance(event, on.TableRenamed)]
     for event in events:
         machine.handle(event)
     for table in touched:

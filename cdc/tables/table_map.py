@@ -10,7 +10,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Policy
 from cdc.route import RouteTable
 from cdc.schema import TableId, TableSchema
-from cdc.tables.events import ShadowBegun
+from cdc.tables.events import ShadowBegun, TableRenamed
 from cdc.tables.sinks import SinkMap
 from cdc.tables.states import ABSENT, NO_MEMBER, Pair, PairState, Tables, TableState
 
@@ -80,6 +80,7 @@ class TableMap:
         sinks: the sink tables, with the operations planned so far.
         known: the sink tables before the batch, including those that it drops.
         follow_ups: events for other pairs caused by an operation; they are handled right after the operation.
+        renames: renames of source tables that the batch still has, in order.
     """
 
     def __init__(self, now: Circumstances, before: Tables) -> None:
@@ -88,6 +89,7 @@ class TableMap:
         self.sinks = SinkMap(now.policy, before.sinks, before.states, shadows=now.shadows)
         self.known = frozenset(before.sinks)
         self.follow_ups: list[ShadowBegun] = []
+        self.renames: list[TableRenamed] = []
         self._pairs: dict[Pair, PairState] = {}
         self._members: dict[TableId, set[TableId]] = {}
         self._sinks_of: dict[TableId, set[TableId]] = {}
@@ -134,6 +136,12 @@ class TableMap:
     def states_of(self, source: TableId) -> set[TableState]:
         """The states of all pairs of a source table, including those of earlier routes."""
         return {self._pairs[source, table].state for table in self._sinks_of.get(source, ())}
+
+    def last_name(self, source: TableId) -> TableId:
+        """The name of a source table at the end of the batch: swaps of names use one that need not be captured."""
+        for rename in self.renames:
+            source = rename.new_table if rename.table == source else source
+        return source
 
     def merge(self, table: TableId, source: TableId) -> None:
         """Mark a sink table as merged if source tables other than this one feed it."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from live_source import LiveSource
-from test_moved_routes import SMALL, WIDE, A, B, Pipeline, rows
+from test_moved_routes import SMALL, SPARE, WIDE, A, B, Pipeline, rows
 from together import together
 
 from cdc import events as on
@@ -83,6 +83,24 @@ def test_both_names_go_to_the_table_with_the_name_in_a_column(tmp_path: Path) ->
     assert {row["id"]: row["shard"] for row in pipeline.sink.rows(ALL)} == {
         1: str(OLD_A), 2: str(OLD_A), 11: str(B), 12: str(B),
     }  # fmt: skip
+
+
+@together("shard", [None, "shard"])
+def test_two_of_them_swap_their_names_through_one_that_is_not_captured(tmp_path: Path, shard: str | None) -> None:
+    """As in `RENAME TABLE a TO spare, b TO a, spare TO b`."""
+    middle = routed(shard)
+    pipeline = merged(tmp_path, middle)
+    pipeline.source.left_out.add(SPARE)
+    pipeline.source.add(RenameTable(A, SPARE), RenameTable(B, A), RenameTable(SPARE, B))
+    now = pipeline.source.now
+    now[A], now[B] = rows(SMALL, 11, 12, sequence=20), rows(SMALL, 1, 2, table=B, sequence=20)
+    pipeline.source.add(rows(SMALL, 12, sequence=14))
+    pipeline.run(middle)
+    assert pipeline.ids(ALL) == [1, 2, 11, 12]
+    assert pipeline.sink.tables == {ALL}
+    if shard:
+        origins = {row["id"]: row[shard] for row in pipeline.sink.rows(ALL)}
+        assert origins == {1: str(B), 2: str(B), 11: str(A), 12: str(A)}
 
 
 def test_without_a_copy_the_run_stops(tmp_path: Path) -> None:
