@@ -175,7 +175,7 @@ class Planner(Generic[T]):
             reason = f"exists with {existing}, the source has ({', '.join(change.schema.primary_key)})"
             hint = f"{self._rules.key_hint}drop it in {name}, or route to another table"
             raise ChangeRefused(reason, where=where, hint=hint)
-        if remark := self._rules.remark_on_existing(actual):
+        if remark := self._rules.remark_on_existing(actual, new):
             yield ChangeRemark(change.table, remark)
         for column in change.schema.columns:
             yield from self._columns.add(self._table(change.table), column)

@@ -91,8 +91,11 @@ class TableRules(ABC, Generic[T]):
     def check_existing(self, actual: ActualTable[T]) -> None:
         """Raise ChangeRefused when an existing table is of a kind that cannot be written."""
 
-    def remark_on_existing(self, actual: ActualTable[T]) -> str:
-        """Return what the user should know of an existing table that is going to be written; empty for nothing."""
+    def remark_on_existing(self, actual: ActualTable[T], wanted: ActualTable[T]) -> str:
+        """Return what the user should know of an existing table that is going to be written; empty for nothing.
+
+        `wanted`: the table that would be created if there were none.
+        """
         return ""
 
     def check_column(self, table: TableId, name: str) -> None:

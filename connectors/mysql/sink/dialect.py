@@ -17,7 +17,7 @@ from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.types.kinds import BLOBS
-from connectors.mysql.server.column_type import parse_column_type
+from connectors.mysql.sink.row_length import shortened, stays_outside
 from connectors.mysql.sink.types import (
     KEY_COLLATION,
     Flavor,
@@ -43,10 +43,6 @@ _PLAIN_TEXT = frozenset({"char", "varchar", "enum", "set", "uuid", "inet4", "ine
 _TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 """Types whose default is an expression, since MySQL 8.0.13 and MariaDB 10.2; older servers and OceanBase refuse it."""
 _NO_DEFAULT = _TEXTS | {"tinyblob", "blob", "mediumblob", "longblob", "json", "geometry"}
-_MOST = 65_535
-_OF_TEXT = 12
-"""Maximum bytes that a text or a blob takes of a row; numbers and times take no more, except DECIMAL."""
-_OUTSIDE = {"varchar": "text", "varbinary": "blob"}
 
 
 @dataclass(frozen=True)
@@ -121,13 +117,19 @@ class ServerDialect(Dialect[ServerType]):
         assert isinstance(actual, ServerTable)
         actual.check()
 
-    def remark_on_existing(self, actual: ActualTable[ServerType]) -> str:
-        """Name the key columns whose collation treats different texts as equal."""
+    def remark_on_existing(self, actual: ActualTable[ServerType], wanted: ActualTable[ServerType]) -> str:
+        """Name key columns whose collation treats different texts as equal, and columns that the server computes."""
+        assert isinstance(actual, ServerTable)
+        remarks = []
         keys = [column for column in actual.columns if actual.in_key(column.name) and column.type.equates_texts]
-        named = ", ".join(f"{column.name} ({column.type.collation})" for column in keys)
-        remark = f"texts that a collation treats as equal, such as a and A, are one key of this table: {named}. If the "
-        remark += f"source has both, one row replaces the other; {KEY_COLLATION[self.flavor]} would tell them apart"
-        return remark if keys else ""
+        if named := ", ".join(f"{column.name} ({column.type.collation})" for column in keys):
+            remark = f"texts that a collation treats as equal, such as a and A, are one key of this table: {named}. If "
+            remark += f"the source has both, one row replaces the other; {KEY_COLLATION[self.flavor]} would tell them "
+            remarks.append(f"{remark}apart")
+        if named := ", ".join(name for name in actual.generated if wanted.column(name) is not None):
+            remark = f"generated columns of this table are computed here, not written: {named}. If the source computes "
+            remarks.append(f"{remark}or stores other values there, then or later, they differ")
+        return "; ".join(remarks)
 
     # types
 
@@ -363,38 +365,3 @@ def default_clause(column: ActualColumn[ServerType]) -> str:
     if name == "time":
         return f"DEFAULT {text_literal(text)}" if _SPAN.fullmatch(text) else ""
     return f"DEFAULT {text_literal(text)}" if name in _PLAIN_TEXT else ""
-
-
-def shortened(
-    columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]
-) -> tuple[ActualColumn[ServerType], ...]:
-    """Change the longest `changeable` columns to TEXT or BLOB if a row of all columns would be too long for a server.
-
-    A VARCHAR of another character set takes up to four times as many bytes in utf8mb4, so a table that fits the source
-    may be too long here; a TEXT takes next to nothing of the row.
-    """
-    found = list(columns)
-    lengths = [_length(column.type) for column in found]
-    places = [place for place, column in enumerate(found) if column in changeable and column.type.name in _OUTSIDE]
-    for place in sorted(places, key=lambda place: -lengths[place]):
-        if sum(lengths) <= _MOST:
-            break
-        own = ServerType(_OUTSIDE[found[place].type.name], found[place].type.collation)
-        found[place], lengths[place] = replace(found[place], type=own, default=None), _OF_TEXT
-    return tuple(found)
-
-
-def stays_outside(actual: ServerType, kinds: tuple[Kind, Kind]) -> bool:
-    """Return whether a column that was changed to a text stays one, as its source type was and is a VARCHAR."""
-    texts = {"text": Kind.VARCHAR, "blob": Kind.VARBINARY}
-    return kinds == (texts.get(actual.text), texts.get(actual.text))
-
-
-def _length(kind: ServerType) -> int:
-    parsed = parse_column_type(kind.text)
-    length = parsed.length or 1
-    if parsed.type in ("varchar", "char"):
-        return 4 * length + 2
-    if parsed.type in ("varbinary", "binary"):
-        return length + 2
-    return 30 if parsed.type == "decimal" else _OF_TEXT

@@ -218,6 +218,17 @@ def test_an_existing_table_whose_key_treats_texts_as_equal_is_reported(
     assert ("are one key of this table: name (utf8mb4_general_ci)" in caplog.text) is not exact
 
 
+@pytest.mark.parametrize("of_the_source", [False, True])
+def test_an_existing_table_that_computes_a_column_of_the_source_is_reported(
+    harness: Harness, caplog: pytest.LogCaptureFixture, of_the_source: bool
+) -> None:
+    """Its expression may be another than the source's, or become another; a column that only the sink has is not."""
+    harness.server.execute("CREATE TABLE shop.users (id INT PRIMARY KEY, name VARCHAR(20), big BIGINT AS (id * 2))")
+    big = (Column("big", DataType.parse("BIGINT")),) if of_the_source else ()
+    created(harness.sink(), USERS, TableSchema((ID, NAME, *big), ("id",)))
+    assert ("generated columns of this table are computed here, not written: big." in caplog.text) is of_the_source
+
+
 def test_labels_that_differ_in_case_or_accents_are_labels_here_too(harness: Harness) -> None:
     """The server's collation took them for one, and the table was refused; also where the source adds one later."""
     column = Column("name", DataType.parse("STRING"), source_type="enum('a','A','ä')")
