@@ -23,16 +23,18 @@ LOST_LOG_HINT = (
 )
 """Hint for a gap in the log."""
 
-_GONE = frozenset({
+GONE = frozenset({
     0, 2003, 2006, 2013, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 1928, 3169, 4031,
 })  # fmt: skip
 """0 is a session that PyMySQL has closed after such an error."""
-_BUSY = {
+BUSY = {
     1040: "the server has no connection left",
+    1135: "the server has no thread left",
     1203: "the user has too many connections",
     1226: "the user exceeded a resource limit of its account",
     1205: "a lock was not released in time",
     1213: "the server chose this session to end a deadlock",
+    3032: "the server is closed to its users (offline_mode)",
 }
 _NO_TABLESPACE = 1814
 _REFUSED = {
@@ -49,6 +51,7 @@ _REFUSED = {
     1862: ("the password has expired", "set a new one on the server"),
     1820: ("the password has expired", "set a new one on the server"),
     3118: ("the account is locked", "run ALTER USER ... ACCOUNT UNLOCK"),
+    3955: ("the account is blocked after failed logins", "run ALTER USER ... ACCOUNT UNLOCK"),
     4151: ("the account is locked", "run ALTER USER ... ACCOUNT UNLOCK"),
     2026: ("the server does not offer TLS", "give the server a certificate; tls.mode: preferred goes without TLS"),
     3159: ("the server accepts secure connections only", "set tls.mode: required"),
@@ -135,10 +138,10 @@ def _server_error(code: int, text: str, where: str) -> SourceError:
         return _dump_error(text, where)
     if code == MALFORMED:
         return _login_error(NotMySql(text), where)
-    if code in _GONE:
+    if code in GONE:
         return SourceUnavailable(f"the connection was lost: {text}", where=where, hint="is the server running?")
-    if code in _BUSY:
-        return SourceUnavailable(f"{_BUSY[code]}: {text}", where=where)
+    if code in BUSY:
+        return SourceUnavailable(f"{BUSY[code]}: {text}", where=where)
     if code == _NO_TABLESPACE:
         message = "a table's tablespace is discarded, and the new one not imported yet"
         hint = "run ALTER TABLE ... IMPORT TABLESPACE, or exclude the table with tables.exclude"

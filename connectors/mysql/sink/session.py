@@ -15,6 +15,7 @@ from pymysql.protocol import OKPacketWrapper
 from cdc.errors import CommitFailed, SinkError, SinkUnavailable, SourceError
 from cdc.retry import RetryPolicy
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.server.connection_errors import BUSY, GONE
 from connectors.mysql.sink.options import ServerSinkOptions
 from connectors.mysql.sink.refusal import SIGNALLED
 from connectors.mysql.sink.types import Flavor
@@ -34,15 +35,13 @@ _ACCESS_DENIED = 1227
 _RESTRICTED = (
     f"SET GLOBAL max_error_count = {_LISTED_WARNINGS} on the server, or GRANT SESSION_VARIABLES_ADMIN to the account"
 )
+_OUT_OF_SYNC = 2014
 _OCEANBASE_LIMITS = ("ob_query_timeout", "ob_trx_timeout", "ob_trx_idle_timeout")
-_LOST = frozenset(
-    {2003, 2006, 2013, 2014, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031}
-)
-_AGAIN = frozenset({1020, 1040, 1203, 1205, 1213, 1226, 1317, 3572, 4012, 4013, 4030, 6002, 6003, 6004, 6224, 6225})
+_AGAIN = frozenset({*BUSY, 1020, 1317, 3572, 4012, 4013, 4030, 6002, 6003, 6004, 6224, 6225})
 """Errors after which the whole commit is retried.
 
-Lock waits, deadlocks, rows changed by others since the transaction began (MariaDB with innodb_snapshot_isolation, its
-default since 11.6), too many connections, OceanBase's timeouts and full memory.
+Lock waits, deadlocks, a server that takes no sessions at the moment, rows changed by others since the transaction began
+(MariaDB with innodb_snapshot_isolation, its default since 11.6), OceanBase's timeouts and full memory.
 """
 
 _HOST_AND_PORT = re.compile(r"source\.(?:hostname(?:(?:,| and) source\.port)?|port)")
@@ -163,11 +162,11 @@ class SinkSession:
         state = str(getattr(error, "sqlstate", None) or "")
         if state.startswith(SIGNALLED):
             return StatementRefused(code & _LARGEST_CODE, str(text), state)
-        if isinstance(error, OSError) or code in _LOST or code == 0:
-            hint = "is the server running?"
-            return SinkUnavailable(f"the connection was lost: {text}", where=self.where, hint=hint)
         if code in _AGAIN:
             return SinkUnavailable(f"{text} (error {code})", where=self.where)
+        if isinstance(error, OSError) or code in GONE or code == _OUT_OF_SYNC:
+            hint = "is the server running?"
+            return SinkUnavailable(f"the connection was lost: {text}", where=self.where, hint=hint)
         return StatementRefused(code, str(text))
 
 

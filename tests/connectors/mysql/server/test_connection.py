@@ -16,13 +16,14 @@ from cryptography.x509.oid import NameOID
 from together import together
 from waits import Waits
 
-from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
+from cdc.errors import CorruptLog, PositionLost, SinkUnavailable, SourceError, SourceUnavailable
 from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.mysql.server.lazy_session import LazySession
 from connectors.mysql.server.server_info import query
+from connectors.mysql.sink.session import SinkSession
 
 SECRET = "pässwörd'\"\\日本-1"
 
@@ -292,6 +293,20 @@ def test_a_place_where_no_event_begins_may_come_of_a_log_that_was_reset(text: st
     hint = as_source_error(OperationalError(1236, text), "u@h:1").hint
     assert "RESET BINARY LOGS" in hint
     assert "another server" in hint
+
+
+@pytest.mark.parametrize("number", [1135, 3032, 3169])
+def test_a_server_that_takes_no_sessions_at_the_moment_is_waited_for(number: int) -> None:
+    """No thread is left, `offline_mode`, a session that was killed: the run stopped."""
+    from pymysql.err import OperationalError
+
+    class Refusing:
+        def cursor(self) -> None:
+            raise OperationalError(number, "The server is currently in offline mode")
+
+    assert isinstance(as_source_error(OperationalError(number, "for now"), "u@h:1"), SourceUnavailable)
+    with pytest.raises(SinkUnavailable):
+        SinkSession(Refusing(), "u@h:1")  # type: ignore[arg-type]
 
 
 def test_a_table_between_two_tablespaces_is_waited_for() -> None:
