@@ -122,7 +122,7 @@ class BatchPlanner:
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Start tables that match since the pipeline file was edited, in a batch of their own."""
-        from connectors.mysql.snapshot.plan.added_tables import added_tables, without_rows
+        from connectors.mysql.snapshot.plan.added_tables import added_tables, unknown_tables, without_rows
 
         schemas, pattern = self._parts.schemas, self._parts.pattern
         followed = schemas.history.followed(start.schemas)
@@ -135,11 +135,16 @@ class BatchPlanner:
         if found is None:
             self._looked = False
             return start
+        unknown = unknown_tables(found, self._parts.options)
         self._parts.notices += without_rows(found, left_out, self._parts.options)
+        self._parts.notices += [
+            f"{table}: the unread log alters it; it is copied from the last change on" for table in unknown
+        ]
         if not found and not left_out:
             return start
-        count = schemas.capture(start.schemas, found, left_out, self._parts.captures, start.position)
-        chunks = self._parts.coordinator.begin_new(start, [table.id for table in found])
+        tables = [definition for definition in found.values() if definition is not None]
+        count = schemas.capture(start.schemas, tables, unknown, left_out, self._parts.captures, start.position)
+        chunks = self._parts.coordinator.begin_new(start, [table.id for table in tables])
         return replace(start, schemas=count, chunks=chunks)
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:

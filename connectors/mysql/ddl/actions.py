@@ -7,7 +7,7 @@ from dataclasses import replace
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
-from connectors.mysql.ddl.delta import NO_TABLES
+from connectors.mysql.ddl.delta import NO_TABLES, UNREAD
 from connectors.mysql.ddl.renames import rename_tables
 from connectors.mysql.ddl.versions import with_own_versions
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
@@ -79,7 +79,9 @@ def _create_table(statement: CreateTableStatement, work: StatementWork) -> None:
     old = work.table(table)
     # A table that is not captured may have been there all along without being known.
     # A MySQL server logs the statement also where it did nothing.
-    if statement.if_not_exists and (old is not None or not work.captures(table) or work.mark(table) == "view"):
+    if statement.if_not_exists and (
+        old is not None or not work.captures(table) or work.mark(table) in ("view", "unknown")
+    ):
         return
     like = None if statement.like is None else work.known.known_name(statement.like)
     if statement.options.sequence or (like is not None and work.mark(like) == "sequence"):
@@ -178,7 +180,7 @@ def _alter_unknown(table: TableId, statement: AlterTableStatement, work: Stateme
     if ends and work.captures(table) and work.mark(table) == "sequence":
         raise SchemaUnknown("the log makes a table of a sequence", where=str(table), hint=COPY_IT)
     changing = [clause for clause in statement.clauses if not isinstance(clause, (RenameToClause, MoveRowsClause))]
-    if changing and work.captures(table) and not statement.if_exists and work.mark(table) not in NO_TABLES:
+    if changing and work.captures(table) and not statement.if_exists and work.mark(table) not in (*NO_TABLES, *UNREAD):
         raise SchemaUnknown("the log alters it, but its definition is not known", where=str(table), hint=_MISSING_HINT)
 
 
@@ -222,7 +224,7 @@ def _drop_table(table: TableId, work: StatementWork) -> None:
     if work.table(table) is not None and work.captures(table):
         work.changes.append(DropTable(table))
     work.put(table, None)
-    work.remove_mark(table, "sequence")
+    work.remove_mark(table, *UNREAD)
 
 
 def _create_view(view: TableId, work: StatementWork) -> None:
@@ -242,7 +244,7 @@ def _create_database(statement: CreateDatabaseStatement, work: StatementWork) ->
 def _drop_database(database: str, work: StatementWork) -> None:
     for table in work.tables_of(database):
         _drop_table(table, work)
-    for name in work.marked(NO_TABLES):
+    for name in work.marked((*NO_TABLES, *UNREAD)):
         if name.database == database:
             work.put_mark(name, None)
     if database in work.known.databases or database in work.databases:

@@ -20,8 +20,8 @@ from cdc.errors import SchemaUnknown
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.cascades import Link, cascade_notices, declared_links
-from connectors.mysql.ddl.delta import NO_TABLES, Delta, Mark
-from connectors.mysql.ddl.names import has_name, known_name, names_in
+from connectors.mysql.ddl.delta import NO_TABLES, UNREAD, Delta, Mark
+from connectors.mysql.ddl.names import has_name, known_name, names_in, redefined
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.versions import by_transaction
 from connectors.mysql.ddl.work import StatementWork
@@ -117,9 +117,14 @@ class TableDefinitions:
         return any(map(by_transaction, self.tables.values()))
 
     @property
-    def sequences(self) -> frozenset[TableId]:
-        """MariaDB sequences, whose logged rows are not data."""
-        return frozenset(table for table, mark in self.marks.items() if mark == "sequence")
+    def unread(self) -> frozenset[TableId]:
+        """Names whose logged rows are not read: MariaDB's sequences, and tables of unknown definition."""
+        return frozenset(table for table, mark in self.marks.items() if mark in UNREAD)
+
+    @property
+    def unknown(self) -> frozenset[TableId]:
+        """Captured tables of unknown definition."""
+        return frozenset(table for table, mark in self.marks.items() if mark == "unknown" and self.captures(table))
 
     def update(self, delta: Delta) -> None:
         """Apply a statement's delta, as read from the schema history."""
@@ -178,12 +183,13 @@ class TableDefinitions:
                 try:
                     carry_out(statement, work)
                     follow_copies(statement, sql, work)
-                    unparsed += [Unparsed(reason, (table,)) for table, reason in work.unknown.items()]
+                    work.unknown |= self._still_unknown(statement, work)
+                    unparsed += [Unparsed(reason, (table,), complete=True) for table, reason in work.unknown.items()]
                     continue
                 except SchemaUnknown as error:
                     statement = self._unexplained(statement, error)
                     work = StatementWork(self, dialect, charset, executed_at)
-            if self._is_concerned(statement.tables) or names_in(sql, database, self.captured):
+            if self._is_concerned(statement.tables) or names_in(sql, database, (*self.captured, *self.unknown)):
                 unparsed.append(statement)
             work.forget((*statement.tables, *names_in(sql, database, self.tables)))
         if self._warns_of_cascades:
@@ -196,15 +202,19 @@ class TableDefinitions:
         work.databases.update(databases or {})
         for table in tables:
             old = work.table(table.id)
-            work.remove_mark(table.id, *NO_TABLES)
+            if old is None and self.captures(table.id):
+                work.free_name(table.id)
+            work.remove_mark(table.id, *NO_TABLES, *UNREAD)
             if old != table:
                 work.put(table.id, table)
                 if self.captures(table.id):
                     work.emit(old, table)
         return self._result(work)
 
-    def capture(self, tables: Iterable[MySqlTable], leftover: Collection[TableId]) -> DdlResult:
-        """Capture tables from here on, with these definitions, known or not.
+    def capture(
+        self, tables: Iterable[MySqlTable], unknown: Iterable[TableId], leftover: Collection[TableId]
+    ) -> DdlResult:
+        """Capture tables from here on, with these definitions, known or not; the definition of others is `unknown`.
 
         `leftover` are tables that exist in the sink from an earlier time: they are dropped first, as they were not
         followed since.
@@ -215,10 +225,13 @@ class TableDefinitions:
             work.put(table.id, table)
             work.put_mark(table.id, None)
             work.emit(None, table)
+        for name in unknown:
+            work.put(name, None)
+            work.put_mark(name, "unknown")
         return self._result(work)
 
     def mark(self, names: Mapping[TableId, Mark]) -> DdlResult:
-        """Adopt names that are not tables at the start of the log."""
+        """Mark names from here on."""
         work = StatementWork(self, self.dialect, "utf8mb4", None)
         for name, mark in names.items():
             work.put_mark(name, mark)
@@ -230,6 +243,16 @@ class TableDefinitions:
 
     def _is_concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.captures(self.known_name(table)) for table in tables)
+
+    def _still_unknown(self, statement: Statement, work: StatementWork) -> dict[TableId, str]:
+        """Return the tables that the statement redefines and whose definition is unknown after it, with the reason."""
+        unknown = self.unknown
+        names = map(self.known_name, redefined(statement, unknown)) if unknown else ()
+        return {
+            table: "the log does not tell its definition before this change"
+            for table in names
+            if work.mark(table) == "unknown"
+        }
 
     def _unexplained(self, statement: Statement, error: SchemaUnknown) -> Unparsed:
         """Convert an unexplained statement to Unparsed if its table is re-snapshotted or not captured; else raise.
@@ -269,7 +292,7 @@ class TableDefinitions:
             table for table, new in delta.tables.items() if self.captures(table) and new != self.tables.get(table)
         ) | frozenset(
             table for table, new in delta.marks.items()
-            if self.captures(table) and (new == "sequence") != (self.marks.get(table) == "sequence")
+            if self.captures(table) and (new in UNREAD) != (self.marks.get(table) in UNREAD)
         )  # fmt: skip
         self.update(delta)
         return DdlResult(tuple(work.changes), touched, delta, tuple(work.notices), dml, unparsed)

@@ -13,15 +13,19 @@ from cdc.schema import TableId
 from connectors.mysql.ddl.cascades import Link
 from connectors.mysql.table import MySqlTable
 
-Mark = Literal["left", "sequence", "view", "arrived", "copy", "filled"]
+Mark = Literal["left", "sequence", "view", "arrived", "copy", "filled", "unknown"]
 """`left`: a captured table was renamed away, its sink table still has this name. `sequence`, `view`: not a table.
 
 `arrived`: in this entry a table is renamed in whose earlier rows must be copied; without meaning in later entries.
 `copy`, `filled`: the copy that an online schema change makes of a captured table, as in `online`.
+`unknown`: a captured table whose definition here is unknown, as later statements redefine it; after the last one it is
+snapshotted with the server's definition.
 """
 LINKS, _TABLE = TypeAdapter(tuple[Link, ...]), TypeAdapter(MySqlTable)
 """To and from JSON values."""
 NO_TABLES: Final[tuple[Mark, ...]] = ("sequence", "view")
+UNREAD: Final[tuple[Mark, ...]] = ("sequence", "unknown")
+"""Marks of names whose logged rows are not read."""
 
 
 @dataclass(frozen=True, slots=True)

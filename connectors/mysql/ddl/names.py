@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from cdc.schema import TableId
+from connectors.shared.ddl.statements import (
+    AlterTableStatement,
+    CreateTableStatement,
+    DropDatabaseStatement,
+    DropTableStatement,
+    Statement,
+    Unparsed,
+    renamed,
+)
 
 _QUOTES = ("`", '"')
 _OTHERWISE = {"İ": "i", "ẞ": "ẞ"}
@@ -45,6 +54,23 @@ def names_in(sql: str, database: str, tables: Iterable[TableId]) -> frozenset[Ta
         if near[owner]:
             found.append(table)
     return frozenset(found)
+
+
+def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableId]:
+    """Yield tables that a statement creates, alters, renames or drops.
+
+    `known` are those a dropped database may contain.
+    """
+    yield from (table for pair in renamed(statement) for table in pair)
+    match statement:
+        case CreateTableStatement(table=table):
+            yield table
+        case AlterTableStatement(table=table):
+            yield table
+        case DropTableStatement(tables=tables) | Unparsed(tables=tables):
+            yield from tables
+        case DropDatabaseStatement(database=database):
+            yield from (table for table in known if folded(table.database) == folded(database))
 
 
 def has_name(text: str, name: str) -> bool:

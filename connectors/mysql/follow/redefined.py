@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 
 from cdc.schema import TableId
-from connectors.mysql.ddl.names import folded, known_name, names_in
+from connectors.mysql.ddl.names import known_name, names_in, redefined
 from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.position_search import whole_log
 from connectors.mysql.log.query_event import parse_query
@@ -14,15 +14,7 @@ from connectors.mysql.log.stream import OpenStream
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import ServerInfo
 from connectors.shared.ddl.parser import parse
-from connectors.shared.ddl.statements import (
-    AlterTableStatement,
-    CreateTableStatement,
-    DropDatabaseStatement,
-    DropTableStatement,
-    Statement,
-    Unparsed,
-    renamed,
-)
+from connectors.shared.ddl.statements import Statement, Unparsed
 
 
 class ChangedTables:
@@ -70,23 +62,6 @@ class ChangedTables:
     def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         """Do nothing: uncertain rows redefine no table."""
         return True
-
-
-def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableId]:
-    """Yield tables that a statement creates, alters, renames or drops.
-
-    `known` are those a dropped database may contain.
-    """
-    yield from (table for pair in renamed(statement) for table in pair)
-    match statement:
-        case CreateTableStatement(table=table):
-            yield table
-        case AlterTableStatement(table=table):
-            yield table
-        case DropTableStatement(tables=tables) | Unparsed(tables=tables):
-            yield from tables
-        case DropDatabaseStatement(database=database):
-            yield from (table for table in known if folded(table.database) == folded(database))
 
 
 def changed_between(

@@ -95,12 +95,13 @@ class Schemas:
         self,
         count: int,
         tables: Sequence[MySqlTable],
+        unknown: Collection[TableId],
         leftover: Collection[TableId],
         captures: Captures,
         at: LogPosition,
     ) -> int:
-        """Add tables captured from `at` on, as `add`; those of `leftover` exist in the sink, and are removed first."""
-        return self._add(count, self.catalog(count, captures, DdlDialect(), 0).capture(tables, leftover), at)
+        """Add tables captured from `at` on, as `add`; arguments as in `TableDefinitions.capture`."""
+        return self._add(count, self.catalog(count, captures, DdlDialect(), 0).capture(tables, unknown, leftover), at)
 
     def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
         writer = SchemaHistory(self._store)
@@ -150,14 +151,14 @@ class Schemas:
                 yield CaptureEnded(table, "it has a name that is not captured")
 
     def digest(self, count: int) -> str:
-        """Digest of everything that decoding depends on after `count` entries: definitions and non-table names."""
+        """Digest of everything that decoding depends on after `count` entries: definitions and unread names."""
         found = self._digests.get(count)
         if found is None:
             tables = sorted(self.history.tables(count).items())
-            sequences = sorted(self.history.fill(TableDefinitions(captures=lambda table: True), count).sequences)
+            unread = sorted(self.history.fill(TableDefinitions(captures=lambda table: True), count).unread)
             text = json.dumps([
                 [[table.database, table.table, table_to_json(definition)] for table, definition in tables],
-                [[table.database, table.table] for table in sequences],
+                [[table.database, table.table] for table in unread],
             ], sort_keys=True)  # fmt: skip
             found = hashlib.sha256(text.encode("utf-8")).hexdigest()
             self._digests = {count: found}
@@ -170,10 +171,10 @@ class Schemas:
         tables = self.history.tables(count)
 
         def is_table(table: TableId) -> bool:
-            """Exclude MariaDB's sequences, whose state is logged as rows but is not data."""
+            """Exclude names whose rows are not read."""
             if table in tables or not captures(table):
                 return captures(table)
-            return table not in self.history.fill(TableDefinitions(captures=captures), count).sequences
+            return table not in self.history.fill(TableDefinitions(captures=captures), count).unread
 
         return Decoder(tables, captures=is_table, count=report, rules=self._options.value_rules)
 

@@ -11,7 +11,7 @@ from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.events import Uncertain
 from cdc.schema import CreateTable, TableId
 from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
-from connectors.mysql.ddl.delta import Delta
+from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.names import names_in
 from connectors.mysql.ddl.work import COPY_IT
 from connectors.mysql.log.query_event import QueryEvent, parse_query
@@ -22,8 +22,8 @@ from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.table import FIX_TRANSACTION_IDS, MySqlTable, doubtful_labels
 
-Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
-"""Returns those of the tables that the server has, with definitions that hold from a log position on."""
+Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable | None]]
+"""See `connectors.mysql.follow.unlogged`."""
 
 Unlogged = Callable[
     [Mapping[TableId, MySqlTable], LogPosition, Callable[[], Mapping[TableId, MySqlTable]]],
@@ -107,7 +107,7 @@ class Tracker:
                 f"{table} is not on the server, or not to be seen by this account, and its log does not say that it "
                 "was dropped: the sink keeps its rows"
             )
-        self._redefine([definition for definition in found.values() if definition is not None], at)
+        self._redefine({table: definition for table, definition in found.items() if definition is not None}, at)
         return True
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
@@ -117,7 +117,7 @@ class Tracker:
         definition is taken from the event, if that has all metadata. Raises SchemaUnknown when neither is possible. A
         table that the server has altered without logging it gets its current definition.
         """
-        if table in self._catalog.sequences:
+        if table in self._catalog.unread:
             return frozenset()
         if table in self._catalog.tables:
             return self._under_new_id(buffer, index, table) | self._spelled(buffer, index, table)
@@ -156,7 +156,7 @@ class Tracker:
         at = _transaction_of(buffer, index)
         found = self._unlogged({table: self._catalog.tables[table]}, at, lambda: self._catalog.captured)
         definition = (found or {}).get(table)
-        return frozenset() if definition is None else self._redefine([definition], at)
+        return frozenset() if definition is None else self._redefine({table: definition}, at)
 
     def _spelled(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Take labels of ENUM and SET from the event's metadata, if a server shows them with `?`."""
@@ -184,9 +184,9 @@ class Tracker:
         self.entries = self._history.append(SchemaEntry.of(result, _place(buffer, index), _LABELS))
         return result.touched
 
-    def _redefine(self, tables: Collection[MySqlTable], at: LogPosition) -> frozenset[TableId]:
+    def _redefine(self, found: Mapping[TableId, MySqlTable], at: LogPosition) -> frozenset[TableId]:
         """Adopt the server's definitions that no logged statement explains."""
-        names = sorted(table.id for table in tables)
+        names = sorted(found)
         if not names:
             return frozenset()
         if not all(map(self._catalog.copied_when_uncertain, names)):
@@ -197,7 +197,7 @@ class Tracker:
                 hint=COPY_IT,
             )
         return self._resnapshot(
-            tables, at, "its definition on the server differs from the one in the log (sql_log_bin=0?)"
+            found, at, "its definition on the server differs from the one in the log (sql_log_bin=0?)"
         )
 
     def _read_unknown_table(self, reread: Reread, table: TableId, at: LogPosition) -> frozenset[TableId]:
@@ -211,18 +211,39 @@ class Tracker:
                 hint=f"run on the server: GRANT SELECT ON {table} to the account, then start again: it is copied then; "
                 "or leave it out with tables.exclude",
             )
-        return self._resnapshot(
-            found.values(), at, "it came to be where nothing is logged (sql_log_bin=0?), or this account may see it now"
-        )
+        reason = "it came to be where nothing is logged (sql_log_bin=0?), or this account may see it now"
+        return self._resnapshot(found, at, reason)
 
-    def _resnapshot(self, tables: Collection[MySqlTable], at: LogPosition, reason: str) -> frozenset[TableId]:
-        names = sorted(table.id for table in tables)
-        defined = self._catalog.define(tables)
-        uncertain = dict.fromkeys(names, Uncertain(reason, same_rows=False))
-        result = replace(defined, delta=replace(defined.delta, uncertain=uncertain))
+    def _resnapshot(
+        self, found: Mapping[TableId, MySqlTable | None], at: LogPosition, reason: str
+    ) -> frozenset[TableId]:
+        result = self._adopt(found, reason)
+        self._notices += [f"{at}: {notice}" for notice in result.notices]
         place = {"file": at.file, "pos": at.position}
         self.entries = self._history.append(SchemaEntry.of(result, place, _UNLOGGED))
-        return frozenset(names)
+        return frozenset(found)
+
+    def _adopt(self, found: Mapping[TableId, MySqlTable | None], reason: str) -> DdlResult:
+        """Adopt definitions that the log does not hold. Known tables are re-snapshotted, others are snapshotted.
+
+        None stands for a definition that later statements of the log hide: of a table that is not known.
+        """
+        known = sorted(self._catalog.tables.keys() & found.keys())
+        defined = self._catalog.define(definition for definition in found.values() if definition is not None)
+        marks: dict[TableId, Mark] = {
+            table: "unknown" if definition is None else "arrived"
+            for table, definition in found.items()
+            if table not in known
+        }
+        marked = self._catalog.mark(marks)
+        delta = replace(
+            defined.delta,
+            marks={**defined.delta.marks, **marked.delta.marks},
+            uncertain=dict.fromkeys(known, Uncertain(reason, same_rows=False)),
+        )
+        when = {"arrived": "", "unknown": " once the log has altered it for the last time"}
+        notices = (f"{table} is copied{when[marks[table]]}: {reason}" for table in marked.delta.marks)
+        return DdlResult(defined.changes, defined.touched | marked.touched, delta, tuple(notices))
 
     def uncertain(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         """Record uncertain rows, see `segmenter.SchemaTracker`."""
@@ -245,28 +266,50 @@ class Tracker:
         found = self._reread(tables, at)
         if found.keys() != tables:
             return result
-        reason = f"a statement that may change it is not understood ({result.unparsed[0].reason})"
-        defined = self._catalog.define(found.values())
-        uncertain = dict.fromkeys(sorted(tables), Uncertain(reason, same_rows=False))
+        first = result.unparsed[0]
+        reason = (
+            first.reason if first.complete else f"a statement that may change it is not understood ({first.reason})"
+        )
+        self._check_unknown([table for table, definition in found.items() if definition is None], at)
+        adopted = self._adopt(found, reason)
         delta = replace(
             result.delta,
-            tables={**result.delta.tables, **defined.delta.tables},
-            marks={**result.delta.marks, **defined.delta.marks},
-            uncertain=uncertain,
+            tables={**result.delta.tables, **adopted.delta.tables},
+            marks={**result.delta.marks, **adopted.delta.marks},
+            uncertain=adopted.delta.uncertain,
         )
         return replace(
             result,
-            changes=(*result.changes, *defined.changes),
-            touched=result.touched | defined.touched,
+            changes=(*result.changes, *adopted.changes),
+            touched=result.touched | adopted.touched,
+            notices=(*result.notices, *adopted.notices),
             delta=delta,
             unparsed=(),
         )
 
+    def _check_unknown(self, later: Collection[TableId], at: LogPosition) -> None:
+        """Raise UnsupportedChange if the sink has tables of which later statements hide the definition at a position.
+
+        Others have no definition until the last of these statements.
+        """
+        defined = sorted(table for table in later if table in self._catalog.tables)
+        if defined:
+            raise UnsupportedChange(
+                "a statement that changes it is not understood, and the log changes it once more after that: nothing "
+                "tells what it was in between",
+                where=f"{', '.join(map(str, defined))} at {at}",
+                hint="leave it out with tables.exclude until the log is read to its end, then take it in again: it is "
+                "copied then; or start over after this position",
+            )
+
     def _meant(self, result: DdlResult, query: QueryEvent) -> frozenset[TableId]:
-        """Return the captured tables that a statement names, or whose names are in its text; all if it names none."""
+        """Return the captured tables that a statement names, or may mean by its text; all if it names none."""
         catalog = self._catalog
         named = {catalog.known_name(table) for statement in result.unparsed for table in statement.tables}
-        found = frozenset(filter(catalog.captures, named)) | names_in(query.sql, query.schema, catalog.captured)
+        found = frozenset(filter(catalog.captures, named))
+        if all(statement.complete for statement in result.unparsed):
+            return found
+        found |= names_in(query.sql, query.schema, (*catalog.captured, *catalog.unknown))
         return found or frozenset(catalog.captured)
 
     def _refuse(self, result: DdlResult, query: QueryEvent, where: str) -> None:

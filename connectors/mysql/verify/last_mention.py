@@ -9,9 +9,8 @@ import numpy as np
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.ddl.names import names_in
+from connectors.mysql.ddl.names import names_in, redefined
 from connectors.mysql.follow.log_progress import LogProgress
-from connectors.mysql.follow.redefined import redefined
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.buffer_view import BufferView
 from connectors.mysql.log.position_search import whole_log

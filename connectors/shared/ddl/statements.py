@@ -344,10 +344,11 @@ class Irrelevant:
 
 @dataclass(frozen=True, slots=True)
 class Unparsed:
-    """A statement that was not understood. `tables` are those it names, empty if unknown."""
+    """A statement that was not understood. `tables` are those it names, empty if unknown; `complete`: no others."""
 
     reason: str
     tables: tuple[TableId, ...] = ()
+    complete: bool = False
 
 
 Statement = (

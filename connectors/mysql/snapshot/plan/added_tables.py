@@ -6,7 +6,7 @@ offset are not among them: the log has their CREATE TABLE and all of their rows,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from cdc.errors import SourceError
@@ -30,11 +30,12 @@ def added_tables(
     streams: Streams,
     *,
     allowed: bool,
-) -> Sequence[MySqlTable] | None:
+) -> Mapping[TableId, MySqlTable | None] | None:
     """Return the definitions at `start` of existing captured tables that were not known there.
 
-    Returns None while the server is another one than that of `start`: its log must be joined first. Raises SourceError
-    when there are such tables and they are not `allowed`, or one was altered after `start`.
+    The definition of a table that was altered after `start` is None. Returns None while the server is another one than
+    that of `start`: its log must be joined first. Raises SourceError when there are such tables and they are not
+    `allowed`.
     """
     with streams.session() as connection:
         info = check_server(connection, captures)
@@ -42,7 +43,7 @@ def added_tables(
         if info.identity != start.server:
             return None
         if not fresh:
-            return ()
+            return {}
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
         end = check_server(connection)
@@ -55,24 +56,33 @@ def added_tables(
             f"tables match since the pipeline file was edited: {names}",
             hint="set scan.newly-added-table.enabled: true to copy them, or leave them out with tables.exclude",
         )
-    altered = sorted(map(str, changes.tables & found.keys()))
-    if altered:
+    return {table: None if table in changes.tables else definition for table, definition in found.items()}
+
+
+def unknown_tables(found: Mapping[TableId, MySqlTable | None], options: MySqlSourceOptions) -> list[TableId]:
+    """Return the tables that were altered in the unread log: they are snapshotted after the last alteration.
+
+    Raises SourceError for those that the options do not let be snapshotted then.
+    """
+    unknown = sorted(table for table, definition in found.items() if definition is None)
+    refused = [str(table) for table in unknown if not options.copies_uncertain(table)]
+    if refused:
         raise SourceError(
-            f"{', '.join(altered)}: matches since the pipeline file was edited, and was altered in the part of the log "
+            f"{', '.join(refused)}: matches since the pipeline file was edited, and was altered in the part of the log "
             "that is not read yet",
             hint="run `cdc run --until-caught-up` once with the table left out (tables.exclude), then with it",
         )
-    return list(found.values())
+    return unknown
 
 
-def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], options: MySqlSourceOptions) -> list[str]:
+def without_rows(found: Iterable[TableId], left_out: Collection[TableId], options: MySqlSourceOptions) -> list[str]:
     """Return notices on tables that begin without their existing rows.
 
     `left_out` were captured earlier, but not lately.
 
     Raises SourceError for those of `left_out`, which would have a gap.
     """
-    bare = sorted(definition.id for definition in found if not options.snapshotted_when_added(definition.id))
+    bare = sorted(table for table in found if not options.snapshotted_when_added(table))
     gaps = [str(table) for table in bare if table in left_out]
     if gaps:
         raise SourceError(

@@ -379,14 +379,29 @@ def test_a_table_converted_to_a_smaller_character_set_is_noted() -> None:
 def test_sequences_are_no_tables() -> None:
     one = catalog(dialect=DdlDialect.of("10.11.19-MariaDB"))
     assert not one.apply("CREATE SEQUENCE sq", "shop").changes
-    assert one.sequences == {TableId("shop", "sq")}
+    assert one.unread == {TableId("shop", "sq")}
     one.apply("RENAME TABLE sq TO sq2", "shop")
     one.apply("ALTER SEQUENCE sq2 RESTART 5", "shop")
-    assert one.sequences == {TableId("shop", "sq2")}
+    assert one.unread == {TableId("shop", "sq2")}
     assert one.apply("DROP SEQUENCE sq2", "shop").touched == {TableId("shop", "sq2")}  # its rows come before that
-    assert not one.sequences
+    assert not one.unread
     one.mark({U: "sequence"})
-    assert one.sequences == {U}
+    assert one.unread == {U}
+
+
+def test_a_table_of_unknown_definition_has_one_after_the_last_statement_that_redefines_it() -> None:
+    one = catalog("CREATE TABLE t (a INT)")
+    one.capture([], [T, U], [])
+    assert (one.unread, one.tables) == ({T, U}, {})
+    (unparsed,) = one.apply("ALTER TABLE t ADD b INT, RENAME TO v", "shop").unparsed
+    assert unparsed.tables == (TableId("shop", "v"),)
+    assert one.unread == {TableId("shop", "v"), U}
+    assert one.apply("CREATE TABLE IF NOT EXISTS u (a INT)", "shop").unparsed[0].tables == (U,)
+    assert not one.apply("TRUNCATE u", "shop").changes
+    assert not one.apply("DROP TABLE u", "shop").changes
+    assert names(one.apply("CREATE TABLE u (a INT)", "shop").changes) == ["CreateTable"]
+    one.apply("DROP DATABASE shop", "shop")
+    assert not one.unread
 
 
 def test_literals_have_the_letters_of_the_sessions_character_set() -> None:
@@ -405,11 +420,11 @@ def test_a_table_that_becomes_a_sequence_is_gone(sql: str) -> None:
     assert one.apply("CREATE SEQUENCE IF NOT EXISTS t", "shop").changes == ()
     assert one.apply("DROP SEQUENCE IF EXISTS t", "shop").changes == ()
     assert one.apply(sql, "shop").changes == (DropTable(T),)
-    assert one.sequences == {TableId("shop", "s"), T}
+    assert one.unread == {TableId("shop", "s"), T}
     one.copied_when_uncertain = T.__eq__
     assert "of a sequence" in one.apply("ALTER TABLE t SEQUENCE=0", "shop").unparsed[0].reason
     assert names(one.define([catalog("CREATE TABLE t (a INT)").tables[T]]).changes) == ["CreateTable"]
-    assert one.sequences == {TableId("shop", "s")}
+    assert one.unread == {TableId("shop", "s")}
 
 
 def test_no_table_is_created_where_a_view_has_its_name() -> None:

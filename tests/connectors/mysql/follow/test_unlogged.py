@@ -126,6 +126,20 @@ def test_a_table_that_the_log_has_only_rows_of_is_copied(server_factory: ServerF
     assert differences(server, pipeline, [database]) == []
 
 
+def test_a_table_that_the_log_has_only_rows_of_and_alters_later_is_copied_from_there_on(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute(
+        "SET sql_log_bin = 0", "CREATE TABLE v (id INT PRIMARY KEY)", "INSERT INTO v VALUES (1)", "SET sql_log_bin = 1",
+        "INSERT INTO v VALUES (2)", "ALTER TABLE v ADD a INT FIRST", "INSERT INTO v VALUES (3, 3)",
+        "ALTER TABLE v ADD b INT FIRST", "INSERT INTO v VALUES (4, 4, 4)", database=database,
+    )  # fmt: skip
+    runs.catch_up(LIMITS)
+    assert differences(any_server, runs.pipeline, [database]) == []
+
+
 def test_where_nothing_is_copied_it_stops_and_the_named_way_leads_out(
     any_server: MySqlServer, database: str, tmp_path: Path
 ) -> None:

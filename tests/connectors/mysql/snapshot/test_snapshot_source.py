@@ -140,12 +140,40 @@ def test_a_newly_matching_table_can_be_refused_or_followed_without_its_rows(shop
     assert shop.sink.rows(shop.table("later")) == [{"id": 2}]
 
 
-def test_a_newly_matching_table_that_the_unread_log_alters_is_refused(shop: Shop) -> None:
+@pytest.mark.parametrize("small_batches", [False, True], ids=["", "in batches of one transaction"])
+def test_a_newly_matching_table_that_the_unread_log_alters_is_copied_from_there_on(
+    shop: Shop, small_batches: bool
+) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    for name in ("altered", "renamed", "made_again", "dropped"):
+        shop.run(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name} VALUES (1, 1)")
+    shop.options["tables"] = f"{shop.database}.t"
+    shop.catch_up()
+    for name in ("altered", "renamed", "made_again", "dropped"):
+        shop.run(
+            f"INSERT INTO {name} VALUES (2, 2)", f"ALTER TABLE {name} ADD w INT AFTER id", f"TRUNCATE {name}",
+            f"INSERT INTO {name} VALUES (3, 3, 3)", f"ALTER TABLE {name} DROP v", f"INSERT INTO {name} VALUES (4, 4)",
+        )  # fmt: skip
+    shop.run("INSERT INTO t VALUES (2)", "RENAME TABLE renamed TO new_name", "DROP TABLE dropped, made_again")
+    shop.run("CREATE TABLE IF NOT EXISTS altered (id INT)", "CREATE TABLE made_again (id INT PRIMARY KEY, x INT)")
+    shop.run("INSERT INTO made_again VALUES (5, 5)", "UPDATE altered SET w = 6 WHERE id = 4")
+    shop.options["tables"] = rf"{shop.database}.\.*"
+    shop.catch_up(Limits(1, 1) if small_batches else LIMITS)
+    assert shop.sink.tables == {shop.table(name) for name in ("t", "altered", "new_name", "made_again")}
+    for name, columns in (("t", "id"), ("altered", "id, w"), ("new_name", "id, w"), ("made_again", "id, x")):
+        assert not shop.differs(name, columns)
+    shop.run("DELETE FROM altered WHERE id = 3", "INSERT INTO new_name VALUES (7, 7)")
+    shop.catch_up()
+    assert not shop.differs("altered", "id, w")
+    assert not shop.differs("new_name", "id, w")
+
+
+def test_a_newly_matching_table_that_the_unread_log_alters_is_refused_where_it_is_not_copied(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE later (id INT PRIMARY KEY)")
     shop.options["tables"] = f"{shop.database}.t"
     shop.catch_up()
     shop.run("ALTER TABLE later ADD COLUMN x INT")
-    shop.options["tables"] = rf"{shop.database}.\.*"
+    shop.options |= {"tables": rf"{shop.database}.\.*", "schema-change.uncertain": "stop"}
     with pytest.raises(SourceError, match="was altered in the part of the log that is not read yet"):
         shop.catch_up()
 
@@ -359,6 +387,20 @@ def test_a_table_that_is_renamed_in_and_was_there_before_is_asked_for_and_copied
     shop.run("RENAME TABLE old TO u", "INSERT INTO u VALUES (2, 2)")
     shop.catch_up()
     assert not shop.differs("u", "id, v")
+
+
+def test_a_table_that_is_renamed_in_and_altered_later_is_copied_from_there_on(shop: Shop) -> None:
+    shop.options["tables"] = rf"{shop.database}.t, {shop.database}.u"
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE old (id INT PRIMARY KEY, v INT)")
+    shop.run("INSERT INTO old VALUES (1, 1)")
+    shop.catch_up()
+    shop.run("RENAME TABLE old TO u", "INSERT INTO u VALUES (2, 2)", "ALTER TABLE u ADD w INT FIRST")
+    shop.run("INSERT INTO t VALUES (1), (2), (3), (4)", "INSERT INTO u VALUES (3, 3, 3)")
+    shop.run("ALTER TABLE u ADD FOREIGN KEY (id) REFERENCES t (id)", "INSERT INTO u VALUES (4, 4, 4)")
+    shop.run("ALTER TABLE t ADD x INT")
+    shop.catch_up()
+    assert not shop.differs("u", "w, id, v")
+    assert not shop.differs("t", "id, x")
 
 
 def test_a_table_that_is_renamed_in_is_refused_where_none_is_copied(shop: Shop) -> None:
