@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from cdc.schema import Column, Kind, TableId, TableSchema
@@ -67,6 +67,8 @@ _TIMES: tuple[Schema, ...] = tuple(
 )
 _NUMBERS = ("ts_ms", "ts_us", "ts_ns", "server_id")
 _MILLI_DIGITS = 3
+_EXACT = Context(prec=65)
+"""With all digits of a DECIMAL; Python's own context ends at 28."""
 _CLOCK = r"(?P<h>\d+):(?P<m>\d+)(?::(?P<s>\d+)(?:\.(?P<f>\d+))?)?"
 _SPAN = re.compile(rf"(?P<sign>-)?{_CLOCK}")
 _MOMENT = re.compile(rf"(?P<year>\d+)-(?P<month>\d+)-(?P<day>\d+)(?:[ T]{_CLOCK})?")
@@ -192,10 +194,8 @@ def default_of(column: Column, modes: EncodingModes) -> Any:
             return int(text)
         if kind is Kind.DECIMAL and modes.decimal != "double":
             scale = column.type.scale or 0
-            number = Decimal(text).scaleb(scale).to_integral_value()
-            if modes.decimal == "string":
-                return str(Decimal(text).quantize(Decimal(1).scaleb(-scale)))
-            return decimal_base64(int(number))
+            number = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+            return f"{number:f}" if modes.decimal == "string" else decimal_base64(int(number.scaleb(scale, _EXACT)))
         if kind in (Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL):
             return float(text)
     except (ValueError, InvalidOperation):

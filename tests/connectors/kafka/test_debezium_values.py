@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -84,3 +85,13 @@ def test_a_shape_is_optional_whatever_the_column_is() -> None:
 def test_defaults_are_in_the_encoding_of_the_values(kind: str, default: str, time: Any, wanted: int | None) -> None:
     column = Column("c", DataType.parse(kind), default=default)
     assert of_column(messages(column, None, modes=EncodingModes(time=time))[0])[0].get("default") == wanted
+
+
+def test_the_default_of_a_decimal_keeps_all_digits() -> None:
+    default = "-12345678901234567890123456789012345.67890"
+    column = Column("c", DataType.parse("DECIMAL(40, 5)"), default=default)
+    (found,) = messages(column, None)
+    bits = base64.b64decode(of_column(found)[0]["default"])
+    assert int.from_bytes(bits, "big", signed=True) == int(default.replace(".", ""))
+    (found,) = messages(column, None, modes=EncodingModes(decimal="string"))
+    assert of_column(found)[0]["default"] == default
