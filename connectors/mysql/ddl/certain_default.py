@@ -146,4 +146,4 @@ def _is_in_range(fill: str, column: MySqlColumn) -> bool:
     if column.type in _BITS:
         top = 1 << (_BITS[column.type] - (not column.unsigned))
         return -top <= number < top
-    return column.scale is None or abs(number) < 10 ** ((column.length or 0) - column.scale)
+    return column.scale is None or number.copy_abs() < 10 ** ((column.length or 0) - column.scale)

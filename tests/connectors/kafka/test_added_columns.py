@@ -296,6 +296,7 @@ ADDED: dict[str, tuple[str | None, bool]] = {
     "timestamp": (None, False), "int default 5 check (n > 1)": ("5", True), "int auto_increment": (None, False),
     "int as (1 + 1)": (None, False), "serial": (None, False), "json default ('{}')": (None, False),
     "bigint default 0x10": (None, False), "int default 1e3": (None, False),
+    f"decimal(38,1) default {'9' * 37}.5": ("9" * 37 + ".5", True), f"decimal(38,1) default {'9' * 38}": (None, False),
 }  # fmt: skip
 
 

@@ -132,6 +132,7 @@ CERTAIN = (
     "INT DEFAULT 2.5", "INT DEFAULT 007", "DOUBLE DEFAULT 1e3", "DECIMAL(5,2) DEFAULT +.5", "BIGINT DEFAULT -7",
     "VARCHAR(20) DEFAULT DATE'2020-01-01'", "VARCHAR(9) DEFAULT -1", "POINT", "ENUM('q','r') DEFAULT ('R')",
     "SET('q','r') DEFAULT 'r,q'", "SET('q','r') DEFAULT ''", "TINYINT DEFAULT (-128)", "TEXT DEFAULT 'dropped'",
+    f"DECIMAL(30,0) DEFAULT {'9' * 30}",
 )  # fmt: skip
 
 
