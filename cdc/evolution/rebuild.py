@@ -8,7 +8,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution import operations as op
 from cdc.evolution.rules import TableRules
 from cdc.evolution.steps import Step
-from cdc.evolution.table import ActualTable, Layout, T
+from cdc.evolution.table import ActualTable, Layout, T, same_names
 from cdc.schema import TableId
 
 
@@ -24,11 +24,21 @@ def rebuild(
     Raises ChangeRefused, for a re-snapshot, where the sink does not rebuild tables.
     """
     if not rules.rebuilds:
-        raise needs_re_snapshot(rules, old.id, "columns, types or key cannot be changed")
+        raise needs_re_snapshot(rules, old.id, _what_changes(old, new))
     copy = rules.copy_of(old.id)
     yield op.RebuildTableOp(old.id, old, new, copy, values or {})
     layout.put(new)
     layout.remove(copy)
+
+
+def _what_changes(old: ActualTable[T], new: ActualTable[T]) -> str:
+    if not same_names(old.key, new.key):
+        return f"the key ({', '.join(old.key)}) cannot become ({', '.join(new.key)})"
+    for column in new.columns:
+        existing = old.column(column.name)
+        if existing is not None and existing.type != column.type:
+            return f"column {column.name} cannot be changed from {existing.type} to {column.type}"
+    return "columns cannot be changed"
 
 
 def needs_re_snapshot(rules: TableRules[T], table: TableId, reason: str) -> ChangeRefused:

@@ -83,8 +83,10 @@ class RefusalJudge:
         if source is not None and (always or self._is_requested(change.table)):
             return True
         resync = "" if source is None else f"run `cdc resync FILE {source}`, which snapshots it as the server has it"
-        other = _START_OVER if self._is_of_a_key(change) else _SKIP
-        self.hint = "; or ".join(filter(None, (resync, other)))
+        merged = self._after.tables.sink_state(change.table).merged
+        over = _START_OVER if merged or self._is_of_a_key(change) else ""
+        skip = "" if self._is_of_a_key(change) else _SKIP
+        self.hint = "; or ".join(filter(None, (resync, over, skip)))
         return False
 
     def needs_snapshot(self, refused: SchemaChange) -> bool:

@@ -274,8 +274,9 @@ def test_what_a_copy_does_not_help_stops(why: str, behavior: str, change: dict[s
         script = [CreateTable(B, BEFORE), *script]
     sink, source = Stubborn(), LiveSource(script, {A: copied()})
     sink.resnapshot_helps, source.allowed = change.get("resnapshot_helps", True), change.get("allowed", True)
-    with pytest.raises(ChangeRefused, match="not in place"):
+    with pytest.raises(ChangeRefused, match="not in place") as caught:
         run_in_memory(source, sink, middle=how(behavior, *rules))
+    assert ("start over with an empty --state-dir" in caught.value.hint) is (why == "merged")
     assert source.requests == {}
 
 

@@ -16,6 +16,7 @@ from iceberg_harness import IcebergHarness
 from iceberg_judge import duckdb_rows
 
 from cdc.block import ChangeBlock
+from cdc.errors import ChangeRefused
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
@@ -152,6 +153,14 @@ def test_rows_are_found_by_keys_of_any_kind_also_once_it_was_promoted(
     assert sorted((str(row["k"]), row["v"]) for row in harness.rows(TABLE) or []) == sorted(
         [(str(keys[0]), 2), (str(keys[2]), 1)]
     )
+
+
+def test_a_type_that_a_column_cannot_be_promoted_to_is_named(tmp_path: Path) -> None:
+    """The run stops with it where several tables are merged."""
+    sink = IcebergHarness(tmp_path).sink()
+    sink.apply(0, [CreateTable(TABLE, keyed_by("DECIMAL(10,2)"))])
+    with pytest.raises(ChangeRefused, match=r"column k cannot be changed from decimal\(10, 2\) to decimal\(12, 3\)"):
+        sink.apply(1, [AlterColumnType(TABLE, keyed_by("DECIMAL(12,3)").columns[0])])
 
 
 def keyed_by(type_text: str) -> TableSchema:
