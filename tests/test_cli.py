@@ -68,6 +68,25 @@ def test_version() -> None:
     assert (done.returncode, done.stdout) == (0, f"cdc {__version__}\n")
 
 
+_SIGNALLED = """
+import os, signal, sys
+class Signal:
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), {number})
+sys.meta_path.insert(0, Signal())
+from cdc.__main__ import main; main()
+"""
+
+
+@together("command, number, code", [("serve", 15, 0), ("serve", 2, 0), ("verify", 2, 130)])
+def test_a_signal_while_modules_are_imported_leaves_no_trace(command: str, number: int, code: int) -> None:
+    program = _SIGNALLED.format(number=number)
+    done = subprocess.run([sys.executable, "-c", program, command, "."], capture_output=True, text=True, check=False)
+    said = "cdc: stopped before anything was read\n" if command == "serve" else ""
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+
+
 @together("command", [[], ["validate"], ["plan"], ["run"], ["schema"]])
 def test_help_names_the_exit_codes(command: list[str]) -> None:
     done = line(*command, "--help")

@@ -34,11 +34,11 @@ STOPPED_EARLY = "stopped before anything was read"
 
 
 def exit_on_signal(arguments: Sequence[str]) -> None:
-    """Let a signal end the process with exit code 0 from now on, if these are the arguments of `cdc run`.
+    """Let a signal end the process with exit code 0 from now on, if these are the arguments of `cdc run` or `serve`.
 
     No effect outside the main thread. The run puts handlers of its own in place when it has begun.
     """
-    if "run" not in arguments[:1] or threading.current_thread() is not threading.main_thread():
+    if not {"run", "serve"}.intersection(arguments[:1]) or threading.current_thread() is not threading.main_thread():
         return
     line = f"cdc: {STOPPED_EARLY}"
     if "json" in arguments or "--log-format=json" in arguments:
