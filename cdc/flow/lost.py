@@ -4,7 +4,7 @@
 |---|---|
 | nothing is committed from some partition on | those partitions are read again for it, prepared under new names |
 | all its source tables are re-snapshotted since (`cdc resync`) | its rows are dropped: the snapshot is newer |
-| unknown whether it is committed, or the log is purged | the run stops; the error names the `cdc resync` to run |
+| unknown if it is committed, it lacks batches, or the log is purged | the run stops; the error names the `cdc resync` |
 
 Committed rows are never prepared twice: the handles of other tables and of earlier partitions stay. The new handles
 replace the lost ones in the decision at once, before any of them is committed. After a crash before that, the same is
@@ -54,7 +54,8 @@ class LostLoads:
         freed = ordered & {*error.tables, *error.uncertain}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
-            raise self._final_error(decision, error, error.uncertain, "it is unknown whether they are committed")
+            why = f"rows of batch {decision.batch} are not written again"
+            raise self._final_error(decision, error, error.uncertain, why)
         task = pickle.loads(pickle.dumps(self._task))
         try:
             results = self._read(task, decision, again, error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ from connectors.iceberg.library import Catalog, CommitConflict, delete_quietly
 from connectors.iceberg.parquet import read_keys, write_deletes
 from connectors.iceberg.row_positions import SnapshotFiles, find
 from connectors.iceberg.snapshots import SnapshotChange, publish
-from connectors.iceberg.tables import BATCH, LakeTable, find_table, get_table
+from connectors.iceberg.tables import BATCH, LakeTable, batch_summary, find_table, get_table
 from connectors.shared.lake.keys import key_names
 from connectors.shared.lake.queries import connection
-from connectors.shared.lake.two_phase import another_past, by_table, check_identity
+from connectors.shared.lake.two_phase import another_past, by_table, check_identity, check_newest
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class LakeCommits:
         pipeline: the pipeline whose batches they are.
         threads: how many tables are committed at the same time.
         folder: the folder of the key indexes.
+        newest: the last batch that this process has committed to each table since the last schema change.
     """
 
     catalog: Catalog
@@ -54,6 +55,7 @@ class LakeCommits:
     threads: int
     retry: RetryPolicy
     folder: Path
+    newest: dict[TableId, int] = field(default_factory=dict)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit the handles of every table; may be repeated. Raises CommitFailed, SinkError, SinkUnavailable."""
@@ -73,6 +75,7 @@ class LakeCommits:
             found = table.batch(self.pipeline)
             if found > batch:
                 raise another_past(name, found, batch)
+            check_newest(name, table.batch_of_head(self.pipeline), max(found, self.newest.get(name, -1)))
             if found == batch:
                 log.info("%s: batch %d is in already", name, batch)
             else:
@@ -81,6 +84,7 @@ class LakeCommits:
                 except CommitConflict as error:
                     reason = error.message
                     continue
+            self.newest[name] = batch
             with self.catalog.guard(str(name)):
                 for flush in flushes:
                     if flush.keys_path:
@@ -107,7 +111,7 @@ class LakeCommits:
                     deletes.append(write_deletes(table.library, target, known[path], positions))
         operation = "append" if not deletes else "overwrite"
         fence = {BATCH + self.pipeline: str(batch)}
-        summary = {"cdc.pipeline": self.pipeline, "cdc.batch": str(batch)}
+        summary = batch_summary(self.pipeline, batch)
         try:
             change = SnapshotChange(operation, data, deletes, properties=fence, summary=summary)
             head = publish(self.catalog, table, change)

@@ -22,7 +22,7 @@ from connectors.iceberg.rewrite import live_rows, rewrite_files
 from connectors.iceberg.row_positions import SnapshotFiles
 from connectors.iceberg.rules import IcebergRules
 from connectors.iceberg.snapshots import SnapshotChange, describing_files, live_entries, publish
-from connectors.iceberg.tables import BATCH, KEY, LakeTable, find_table, get_table
+from connectors.iceberg.tables import BATCH, KEY, LakeTable, batch_summary, find_table, get_table
 from connectors.iceberg.types import VECTOR, arrow_type, can_identify
 from connectors.shared.lake.rules import PartitionedTable, literal
 from connectors.shared.lake.session import LakeSession
@@ -94,7 +94,11 @@ class IcebergSession(LakeSession):
         """Commit a snapshot without files."""
         table = get_table(self._catalog, operation.table)
         if table.head is not None:
-            publish(self._catalog, table, SnapshotChange("delete", replaces_all=True))
+            publish(self._catalog, table, SnapshotChange("delete", replaces_all=True, summary=self._complete(table)))
+
+    def _complete(self, table: LakeTable) -> dict[str, str]:
+        """The summary of a snapshot that depends on no earlier rows, also where a rollback has removed some."""
+        return batch_summary(self._pipeline, table.batch(self._pipeline))
 
     def rename_table(self, operation: op.RenameTableOp) -> None:
         """Rename the table within its namespace."""
@@ -170,6 +174,7 @@ class IcebergSession(LakeSession):
             [file for file in files if int(file.content) == 1],
             replaces_all=True,
             properties=properties,
+            summary=self._complete(table),
             updates=updates,
         )
         publish(self._catalog, table, change)

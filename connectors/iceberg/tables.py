@@ -20,6 +20,12 @@ from connectors.shared.lake.columns import LakeColumn
 from connectors.shared.lake.errors import existing
 
 BATCH, KEY = "cdc.batch.", "cdc.key"
+_PIPELINE, _NUMBER = "cdc.pipeline", "cdc.batch"
+
+
+def batch_summary(pipeline: str, batch: int) -> dict[str, str]:
+    """The entries in the summary of a snapshot after which a table has all rows of the pipeline up to a batch."""
+    return {_PIPELINE: pipeline, _NUMBER: str(batch)}
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,19 @@ class LakeTable:
     def batch(self, pipeline: str) -> int:
         """The last committed batch of a pipeline; -1 for none."""
         return int(self.metadata.properties.get(BATCH + pipeline, "-1"))
+
+    def batch_of_head(self, pipeline: str) -> int:
+        """The last batch of a pipeline in the current rows: less than `batch` after a rollback to an older snapshot.
+
+        The snapshots from the head back tell it; that of the batch may have expired, then it is `batch`.
+        """
+        snapshot = self.library.current_snapshot()
+        while snapshot is not None:
+            summary, parent = snapshot.summary, snapshot.parent_snapshot_id
+            if summary is not None and summary.get(_PIPELINE) == pipeline:
+                return int(summary.get(_NUMBER))
+            snapshot = None if parent is None else self.metadata.snapshot_by_id(parent)
+        return self.batch(pipeline)
 
     def check(self) -> None:
         """Raise SinkError for a table that this sink cannot write correctly."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.errors import CommitFailed, LoadsLost, SinkError, SinkUnavailable
@@ -21,7 +21,7 @@ from cdc.sink import Prepared
 from connectors.paimon.handles import Files
 from connectors.paimon.library import Catalog, native
 from connectors.paimon.tables import LakeTable, find_table, live_files
-from connectors.shared.lake.two_phase import another_past, by_table, check_identity
+from connectors.shared.lake.two_phase import another_past, by_table, check_identity, check_newest
 
 log = logging.getLogger(__name__)
 
@@ -33,34 +33,31 @@ class LakeCommits:
     Args:
         user: the commit user of the pipeline.
         threads: how many tables are committed at the same time.
+        newest: the last batch that this process has committed to each table since the last schema change.
     """
 
     catalog: Catalog
     user: str
     threads: int
     retry: RetryPolicy
+    newest: dict[TableId, int] = field(default_factory=dict)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit the handles of every table; may be repeated. Raises LoadsLost, CommitFailed, SinkUnavailable."""
-        found = by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
-        if lost := list(filter(None, found)):
-            raise _merge_errors(lost)
+        by_table(prepared, self.threads, lambda *work: self._table(batch, *work))
 
-    def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> LoadsLost | None:
-        try:
-            self.retry.call(lambda: self._commit_once(batch, table, handles), f"the commit of batch {batch} to {table}")
-        except LoadsLost as error:
-            return error
+    def _table(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
+        self.retry.call(lambda: self._commit_once(batch, table, handles), f"the commit of batch {batch} to {table}")
         crash_point("mid-commit", batch)
-        return None
 
     def _commit_once(self, batch: int, table: TableId, handles: Sequence[Prepared]) -> None:
         found = find_table(self.catalog, table)
         first = min(handle.partition for handle in handles)
         check_identity(table, None if found is None else found.identity, handles)
         assert found is not None
-        if is_in(self.catalog, found, self.user, batch, handles):
+        if is_in(self.catalog, found, self.user, batch, handles, self.newest.get(table, -1)):
             log.info("%s: batch %d is in already", table, batch)
+            self.newest[table] = batch
             return
         try:
             with self.catalog.guard(str(table)):
@@ -71,6 +68,7 @@ class LakeCommits:
                         f"the prepared file {missing} is gone", where=str(table), tables=lost, uncertain=uncertain
                     )
                 commit_files(found, self.user, batch, handles)
+                self.newest[table] = batch
         except (SinkUnavailable, LoadsLost):
             raise
         except SinkError as error:
@@ -97,16 +95,20 @@ def commit_files(table: LakeTable, user: str, batch: int, handles: Sequence[Prep
     builder.new_commit().commit(batch, messages)
 
 
-def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Sequence[Prepared]) -> bool:
+def is_in(
+    catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Sequence[Prepared], committed: int = -1
+) -> bool:
     """Whether the batch is committed: the user's newest snapshot, or an expired one, has added these files.
 
-    Raises SinkError when the user's newest snapshot is of a later batch, or of this batch with other files.
+    Raises SinkError when the user's newest snapshot is of a later batch, or of this batch with other files, and
+    LoadsLost when the table no longer has the `committed` batch.
     """
     names = set[str]().union(*(Files.of(handle).names for handle in handles))
     with catalog.guard(str(table.id)):
         manager = table.library.snapshot_manager()
         newest = manager.get_latest_snapshot()
         if newest is None:
+            check_newest(table.id, -1, committed)
             return False
         retained = range(newest.id, max(0, newest.id - _LOOKED_AT), -1)
         snapshots = (newest if number == newest.id else manager.get_snapshot_by_id(number) for number in retained)
@@ -118,9 +120,11 @@ def is_in(catalog: Catalog, table: LakeTable, user: str, batch: int, handles: Se
                 found = int(snapshot.commit_identifier)
                 if found > batch or (found == batch and names - _added_files(table, snapshot)):
                     raise another_past(table.id, found, batch)
+                check_newest(table.id, found, committed)
                 return found == batch
             oldest = snapshot
     if oldest.id == 1:
+        check_newest(table.id, -1, committed)
         return False
     file_names = {entry.file.file_name for one in (newest, oldest) for entry in live_files(catalog, table, one)}
     return bool(names & file_names)
@@ -136,9 +140,3 @@ def _added_files(table: LakeTable, snapshot: Any) -> set[str]:
 
 
 _LOOKED_AT = 10_000
-
-
-def _merge_errors(errors: Sequence[LoadsLost]) -> LoadsLost:
-    tables = {name: first for error in errors for name, first in error.tables.items()}
-    uncertain = tuple(name for error in errors for name in error.uncertain)
-    return LoadsLost(errors[0].message, where=errors[0].where, hint=errors[0].hint, tables=tables, uncertain=uncertain)

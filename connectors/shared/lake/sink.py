@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.evolution.table_sink import TableSink
-from cdc.schema import TableId
+from cdc.schema import SchemaChange, TableId
 from cdc.sink import Delivery, KeylessRows, Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.shared.lake.options import LakeSinkOptions
@@ -56,6 +56,10 @@ class UpkeepTurns:
 class BatchCommits(Protocol):
     """Commits batches."""
 
+    @property
+    def newest(self) -> dict[TableId, int]:
+        """The last batch that this process has committed to each table."""
+
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every table's handles; may repeat."""
 
@@ -84,6 +88,11 @@ class LakeSink(TableSink[str]):
         self._turns = UpkeepTurns(options.compact_files) if options.compaction == "own" else None
         self._threads, self._flush_bytes = options.threads, flush_bytes
         self._keyless = KeylessChanges(options.keyless)
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Apply schema changes, after which a table may be another one of the same name. Driver."""
+        self._commits.newest.clear()
+        super().apply(batch, changes)
 
     @abstractmethod
     def _loader(self, task: TaskAttempt) -> BlockLoader:

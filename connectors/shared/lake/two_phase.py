@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
+from cdc.errors import LoadsLost, SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from connectors.shared.lake.columns import LakeColumn, check_columns
 from connectors.shared.last_image.last_image import KeylessChanges, LastImages, concat_blocks, every_insert, images
 from connectors.shared.sending.sender import BlockLoader, SendLimits, send
-
-T = TypeVar("T")
 
 
 def prepare(
@@ -52,20 +49,50 @@ def last_images(blocks: Sequence[ChangeBlock], key: Sequence[str], keyless: Keyl
     return images(block, [names[part.casefold()] for part in key])
 
 
-def by_table(prepared: Sequence[Prepared], threads: int, commit: Callable[[TableId, Sequence[Prepared]], T]) -> list[T]:
-    """Commit the handles of each table, `threads` tables at a time. Driver. Raises what a commit raises."""
+def by_table(prepared: Sequence[Prepared], threads: int, commit: Callable[[TableId, Sequence[Prepared]], None]) -> None:
+    """Commit the handles of each table, `threads` tables at a time. Driver. Raises what a commit raises.
+
+    LoadsLost of some tables is raised as one, after the others are committed.
+    """
     work: dict[TableId, list[Prepared]] = {}
     for handle in prepared:
         work.setdefault(handle.table, []).append(handle)
     with ThreadPoolExecutor(min(threads, max(1, len(work))), thread_name_prefix="cdc-commit") as pool:
-        return list(pool.map(lambda item: commit(*item), work.items()))
+        lost = list(filter(None, pool.map(lambda item: _lost_by(commit, *item), work.items())))
+    if lost:
+        tables = {name: first for error in lost for name, first in error.tables.items()}
+        uncertain = [name for error in lost for name in error.uncertain]
+        raise LoadsLost(lost[0].message, where=lost[0].where, hint=lost[0].hint, tables=tables, uncertain=uncertain)
+
+
+def _lost_by(
+    commit: Callable[[TableId, Sequence[Prepared]], None], table: TableId, handles: Sequence[Prepared]
+) -> LoadsLost | None:
+    try:
+        commit(table, handles)
+    except LoadsLost as error:
+        return error
+    return None
 
 
 def check_identity(table: TableId, identity: str | None, handles: Sequence[Prepared]) -> None:
-    """Raise SinkError unless the table, None for no table, is the one that the rows were prepared for."""
+    """Raise LoadsLost unless the table, None for no table, is the one that the rows were prepared for."""
     if identity is None or any(handle.handle["id"] != identity for handle in handles):
         reason = "the table that the rows were prepared for no longer exists: it was dropped or recreated"
-        raise SinkError(reason, where=str(table), hint="`cdc resync` recreates the table")
+        raise LoadsLost(reason, where=str(table), uncertain=[str(table)])
+
+
+def check_newest(table: TableId, found: int, newest: int) -> None:
+    """Raise LoadsLost if a table has only the batches up to `found`, -1 for none, and has had the `newest` one.
+
+    The next batch is not written there, as the rows of those between would be missing.
+    """
+    if found < newest:
+        has = f"only the batches of this pipeline up to {found}" if found >= 0 else "no batch of this pipeline"
+        why = "it was recreated, rolled back, or replaced by an older copy"
+        raise LoadsLost(
+            f"the table has {has}, while {newest} was committed: {why}", where=str(table), uncertain=[str(table)]
+        )
 
 
 def another_past(table: TableId, found: int, batch: int) -> SinkError:
