@@ -250,6 +250,8 @@ def _literal(cursor: Cursor) -> Default | None:
             return Default(DefaultKind.EXPRESSION)  # servers spell it differently, which shows in a text column
         if introducer and not (introducer in _SAME_TEXT or (introducer in _SAME_ASCII and text.isascii())):
             return Default(DefaultKind.EXPRESSION)  # its bytes are other characters in that character set
+        if introducer and cursor.dialect.mariadb and not (text.isascii() and text.isprintable() and "\\" not in text):
+            return Default(DefaultKind.EXPRESSION)  # of a TEXT, MariaDB stores é as xC3xA9 (seen with 10.11)
         return Default(kind, text if introducer else cursor.dialect.converted(text))
     text = {"TRUE": "1", "FALSE": "0"}.get(literal.word, literal.text)
     cursor.next()

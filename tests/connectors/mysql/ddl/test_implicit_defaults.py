@@ -153,6 +153,14 @@ def test_a_default_that_servers_read_their_own_way_has_the_table_copied(definiti
     assert reason in notice
 
 
+@together("definition", ["TEXT DEFAULT _utf8mb4'é'", "TEXT DEFAULT (_utf8mb4'é')", r"BLOB DEFAULT _utf8mb4'a\\b'"])
+def test_mariadb_changes_a_text_with_a_character_set_before_it(definition: str) -> None:
+    copied, (notice,) = added(definition, DdlDialect(mariadb=True))
+    assert "the server computed column c" in copied
+    assert "the server computed column c" in notice
+    assert added("TEXT DEFAULT _utf8mb4'plain'", DdlDialect(mariadb=True)) == ("", ())
+
+
 @together("definition, reason", NOT_IN_EVERY_SINK)
 def test_a_default_that_a_sink_cannot_have_has_the_table_copied(definition: str, reason: str) -> None:
     copied, notices = added(definition)
