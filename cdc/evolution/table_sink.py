@@ -163,10 +163,7 @@ def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
             yield
         case Check(table=table, reason=reason):
             if session.has_rows(step):
-                hint = (
-                    "the values of such rows are not in the log: where a server is read, run `cdc resync` on the table"
-                )
-                hint += f" and start again: it is re-snapshotted; else change or remove them in {session.rules.name}"
+                hint = f"change or remove such values in {session.rules.name}: they are not in the log"
                 raise ChangeRefused(reason, where=str(table), hint=hint, resnapshot_helps=True)
             yield
         case _:

@@ -71,7 +71,7 @@ def test_a_resync_lets_it_go_on(
     pipeline.source("UPDATE t SET id = 20 WHERE id = 2", "INSERT INTO t (id) VALUES (9)")
     with pytest.raises((UnsupportedChange, ChangeRefused)) as refused:
         pipeline.run()
-    assert "`cdc resync` on the table" in refused.value.hint
+    assert "`cdc resync" in refused.value.hint
     for table in ("t", "elsewhere") if change is exchange else ("t",):
         assert f"{pipeline.database}.{table}" in str(refused.value) or "not known" in str(refused.value)
         done = CliRunner().invoke(app, ["resync", str(pipeline.file), f"{pipeline.database}.{table}"])
