@@ -17,6 +17,7 @@ import typing
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, localcontext
 from functools import cached_property
 from typing import Any
 
@@ -124,7 +125,8 @@ class LoadedFunction:
     def on_block(self, *arrays: pa.ChunkedArray) -> pa.Array:
         """Call a vectorised function. Raises ValueError with its name and the reason."""
         try:
-            result = self._call(*(_combine_chunks(array) for array in arrays))
+            with localcontext(_EXACT):
+                result = self._call(*(_combine_chunks(array) for array in arrays))
         except Exception as error:
             raise ValueError(f"{self.function.name}: {type(error).__name__}: {error}") from error
         try:
@@ -142,9 +144,10 @@ class LoadedFunction:
         columns = [values_of(array, parameter.type) for array, parameter in zip(arrays, self.parameters, strict=True)]
         strict = [number for number, parameter in enumerate(self.parameters) if not parameter.nullable]
         give, results = giving(self.result), []
-        for row in zip(*columns, strict=True):
-            skipped = any(row[number] is None for number in strict)
-            results.append(None if skipped else self._one(row, give))
+        with localcontext(_EXACT):
+            for row in zip(*columns, strict=True):
+                skipped = any(row[number] is None for number in strict)
+                results.append(None if skipped else self._one(row, give))
         return results
 
     def _one(self, row: tuple[Any, ...], give: Callable[[Any], Any]) -> Any:
@@ -158,6 +161,8 @@ class LoadedFunction:
             raise ValueError(f"{self.function.name}: {error}") from error
 
 
+_EXACT = Context(prec=76)
+"""What functions count with: the product of two DECIMALs has all its digits; Python's own context ends at 28."""
 _MOST_LOADED = 256
 _loaded: OrderedDict[str, LoadedFunction] = OrderedDict()
 

@@ -72,6 +72,11 @@ CALLS: list[tuple[str, str, str, Any]] = [
         "def eval(a: Decimal) -> Annotated[Decimal, 'DECIMAL(10, 2)']: return a.quantize(Decimal('0.01')) * 2",
         "own(d)", "DECIMAL(10, 2)", Decimal("24.68"),
     ),
+    (
+        "def eval(a: Decimal) -> Decimal: return a * 2",
+        "own(CASE WHEN n > 0 THEN CAST('12345678901234567.123456789012345678' AS DECIMAL(38, 18)) END)",
+        "DECIMAL(38, 18)", Decimal("24691357802469134.246913578024691356"),
+    ),
     ("def eval(a: date) -> date: return a + timedelta(days=1)", "own(day)", "DATE", dt.date(2024, 2, 1)),
     ("def eval(a: datetime.datetime) -> str: return a.isoformat()", "own(t)", "STRING",
      "2024-01-31T03:04:05.678000"),
