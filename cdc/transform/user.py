@@ -17,7 +17,7 @@ import typing
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Context, localcontext
+from decimal import localcontext
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +36,7 @@ from cdc.transform.translate import engine_name
 from cdc.transform.typed import Typed, call, cast, literal, mistake
 from cdc.transform.types import JSON, NullType, SqlType, is_number, is_text, kind_of
 from cdc.transform.user_types import arrow_of, sql_type
-from cdc.transform.user_values import fitting, giving, values_of
+from cdc.transform.user_values import EXACT, fitting, giving, values_of
 
 
 class FunctionError(ValueError):
@@ -125,7 +125,7 @@ class LoadedFunction:
     def on_block(self, *arrays: pa.ChunkedArray) -> pa.Array:
         """Call a vectorised function. Raises ValueError with its name and the reason."""
         try:
-            with localcontext(_EXACT):
+            with localcontext(EXACT):
                 result = self._call(*(_combine_chunks(array) for array in arrays))
         except Exception as error:
             raise ValueError(f"{self.function.name}: {type(error).__name__}: {error}") from error
@@ -144,7 +144,7 @@ class LoadedFunction:
         columns = [values_of(array, parameter.type) for array, parameter in zip(arrays, self.parameters, strict=True)]
         strict = [number for number, parameter in enumerate(self.parameters) if not parameter.nullable]
         give, results = giving(self.result), []
-        with localcontext(_EXACT):
+        with localcontext(EXACT):
             for row in zip(*columns, strict=True):
                 skipped = any(row[number] is None for number in strict)
                 results.append(None if skipped else self._one(row, give))
@@ -161,8 +161,6 @@ class LoadedFunction:
             raise ValueError(f"{self.function.name}: {error}") from error
 
 
-_EXACT = Context(prec=76)
-"""What functions count with: the product of two DECIMALs has all its digits; Python's own context ends at 28."""
 _MOST_LOADED = 256
 _loaded: OrderedDict[str, LoadedFunction] = OrderedDict()
 

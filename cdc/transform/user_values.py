@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,6 +21,9 @@ from cdc.transform.user_types import arrow_of
 from cdc.types.kinds import BINARIES, FLOAT_OVERFLOW, INTEGERS, TEXTS
 
 Give = Callable[[Any], Any]
+
+EXACT = Context(prec=76)
+"""What functions compute with: the product of two DECIMALs has all its digits; Python's own context ends at 28."""
 
 
 def values_of(array: pa.ChunkedArray, kind: SqlType) -> list[Any]:
@@ -104,7 +107,7 @@ def _decimal(value: Any, kind: SqlType) -> Decimal:
         raise _refusal(value, kind, f", which has {scale} digits after the point: round it")
     if found and found.adjusted() + 1 > precision - scale:
         raise _refusal(value, kind, f", which has {precision - scale} digits in front of the point")
-    return found
+    return found.quantize(Decimal(1).scaleb(-scale), context=EXACT)
 
 
 def _zeros(numbers: tuple[int, ...]) -> int:

@@ -77,6 +77,10 @@ CALLS: list[tuple[str, str, str, Any]] = [
         "own(CASE WHEN n > 0 THEN CAST('12345678901234567.123456789012345678' AS DECIMAL(38, 18)) END)",
         "DECIMAL(38, 18)", Decimal("24691357802469134.246913578024691356"),
     ),
+    (
+        "def eval(a: Decimal) -> Decimal: return a * a * a",
+        "own(CASE WHEN n > 0 THEN CAST('10.5' AS DECIMAL(38, 18)) END)", "DECIMAL(38, 18)", Decimal("1157.625"),
+    ),
     ("def eval(a: date) -> date: return a + timedelta(days=1)", "own(day)", "DATE", dt.date(2024, 2, 1)),
     ("def eval(a: datetime.datetime) -> str: return a.isoformat()", "own(t)", "STRING",
      "2024-01-31T03:04:05.678000"),
