@@ -169,11 +169,17 @@ class ServerDialect(Dialect[ServerType]):
     def modifies_in_place(
         self, table: ActualTable[ServerType], column: ActualColumn[ServerType], new: ServerType
     ) -> bool:
-        """Return whether MODIFY can make the change; not for bits to bytes, as it would write a number's digits."""
-        return not _bits_to_bytes(column.type, new)
+        """Return whether MODIFY can make the change.
+
+        Not for bits to bytes, as it would write a number's digits, and in OceanBase not for JSON to text (error 1235).
+        """
+        from_json = self.flavor == "oceanbase" and column.type.name == "json" and new.is_characters
+        return not (from_json or _bits_to_bytes(column.type, new))
 
     def cast(self, old: ActualColumn[ServerType], new: ActualColumn[ServerType], before: DataType | None = None) -> str:
         """Convert a value; bits become bytes, where a CAST would write digits. Text gets its column's collation."""
+        if old.type.name == "json" and new.type.is_characters:
+            return f"CAST({quoted(old.name)} AS CHAR)"
         if not _bits_to_bytes(old.type, new.type):
             return quoted(old.name) if old.type.text == new.type.text else super().cast(old, new, before)
         digits = 2 * (old.type.data_type.length or 1)
