@@ -3,6 +3,7 @@
     <state>/attempted.jsonl   the result of each: {"batch": number, "digest": sha256 of all changes of the batch,
                                "place": index among them, "name": sha256 of the change, "refused": true or false};
                                a CreateTable also has "creates": its table, a DropTable "drops";
+                               an AddColumn "adds": [table, column], a DropColumn "removes";
                                an undone change is {"batch": number, "name": sha256, "undone": true};
                                one about to be applied is {"batch": number, "name": sha256, "begun": times}
 
@@ -26,8 +27,10 @@ from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
 from cdc.flow.refusal_judge import RefusalJudge
 from cdc.schema import (
+    AddColumn,
     CreateShadow,
     CreateTable,
+    DropColumn,
     DropTable,
     RenameColumn,
     RenameColumns,
@@ -196,7 +199,8 @@ class _Tried:
         self._pending = (last["name"], last["begun"]) if "begun" in last else None
         self._valid = _without_undone([entry for entry in entries if "begun" not in entry])
         same_digest = [entry for entry in self._valid if entry["digest"] == self._mark["digest"]]
-        others = [e["name"] for e in self._valid if e["digest"] != self._mark["digest"] and not e["refused"]]
+        done = [entry for entry in self._valid if entry["digest"] != self._mark["digest"] and not entry["refused"]]
+        others = [entry["name"] for entry in _without_reversed(done)]
         self.begun = bool(same_digest)
         self.refused = {entry["place"] for entry in same_digest if entry["refused"]}
         positions = {entry["place"] for entry in same_digest}
@@ -219,7 +223,7 @@ class _Tried:
         """Note the result of a change."""
         (self.refused if refused else self.through).add(index)
         entry = {**self._mark, "place": index, "name": self._names[index], "refused": refused}
-        self._log.append(entry | _table_made_or_gone(self._changes[index]))
+        self._log.append(entry | _made_or_gone(self._changes[index]))
 
     def has_noted(self, change: SchemaChange) -> bool:
         """Whether a change was applied, as part of any list of changes."""
@@ -249,10 +253,34 @@ class _Tried:
         self._log.append(entry)
 
 
-def _table_made_or_gone(change: SchemaChange) -> dict[str, str]:
-    """The additional field in the entry of a change that creates or drops a table."""
-    key = {CreateTable: "creates", DropTable: "drops"}.get(type(change))
-    return {} if key is None else {key: str(change.table)}
+def _made_or_gone(change: SchemaChange) -> dict[str, Any]:
+    """The additional field in the entry of a change that makes or removes a table or a column."""
+    match change:
+        case CreateTable(table=table):
+            return {"creates": str(table)}
+        case DropTable(table=table):
+            return {"drops": str(table)}
+        case AddColumn(table=table, column=column):
+            return {"adds": [str(table), column.name]}
+        case DropColumn(table=table, name=name):
+            return {"removes": [str(table), name]}
+    return {}
+
+
+_REVERSED = {"drops": "creates", "removes": "adds"}
+
+
+def _without_reversed(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The entries without those that made what a later one removed, and without the latter: both count for nothing."""
+    found: list[Mapping[str, Any]] = []
+    for entry in entries:
+        made = [(made, entry[gone]) for gone, made in _REVERSED.items() if gone in entry]
+        places = [at for at, each in enumerate(found) for name, what in made if each.get(name) == what]
+        if places:
+            del found[places[-1]]
+        else:
+            found.append(entry)
+    return found
 
 
 def _creates(entry: Mapping[str, Any], table: TableId) -> bool:
