@@ -21,7 +21,6 @@ from connectors.shared.sql.text import quoted
 
 _NO_BATCH = -1
 _NO_TABLE = frozenset({1049, 1146})
-_READ_ONLY = frozenset({1290, 1792, 1836})
 _DENIED = frozenset({1044, 1142, 1143, 1227})
 
 
@@ -107,7 +106,7 @@ class Fence:
         crash_point("mid-commit", batch)
 
     def _refusal(self, error: StatementRefused) -> SinkError:
-        hint = "is it a replica? name the primary server, or make this one writable" if error.code in _READ_ONLY else ""
+        hint = ""
         if error.code in _DENIED:
             hint = f"run on the server: GRANT ALL ON {quoted(self.database)}.* TO the user, or name another database"
             hint += " in sink.metadata-database"

@@ -44,6 +44,10 @@ Lock waits, deadlocks, a server that takes no sessions at the moment, rows chang
 (MariaDB with innodb_snapshot_isolation, its default since 11.6), OceanBase's timeouts and full memory.
 """
 
+_READ_ONLY = frozenset({1290, 1792, 1836})
+_NAMES_READ_ONLY = re.compile(r"read.only", re.IGNORECASE)
+"""Errors of a server that only reads, as in a planned switchover, until the new primary has its address."""
+
 _HOST_AND_PORT = re.compile(r"source\.(?:hostname(?:(?:,| and) source\.port)?|port)")
 """The options in hints of the login, where one option of the sink has both."""
 
@@ -162,6 +166,9 @@ class SinkSession:
         state = str(getattr(error, "sqlstate", None) or "")
         if state.startswith(SIGNALLED):
             return StatementRefused(code & _LARGEST_CODE, str(text), state)
+        if code in _READ_ONLY and _NAMES_READ_ONLY.search(str(text)):
+            hint = "is it a replica? name the primary server, or make this one writable"
+            return SinkUnavailable(f"{text} (error {code})", where=self.where, hint=hint)
         if code in _AGAIN:
             return SinkUnavailable(f"{text} (error {code})", where=self.where)
         if isinstance(error, OSError) or code in GONE or code == _OUT_OF_SYNC:
