@@ -166,6 +166,8 @@ def undo_renames(store: Store, batch: int, renames: Renames, missing: Missing, a
             apply([RenameTable(change.new_table, change.table)])
         elif index < noted and [*missing_tables] != [change.new_table]:
             raise _not_undone(change, "the old name is in use")
+        elif index == noted and [*missing_tables] == [change.new_table] and tried.is_pending(change):
+            tried.note_undone(change)
 
 
 def _not_undone(change: RenameTable, reason: str) -> EditRefused:
@@ -224,6 +226,10 @@ class _Tried:
         (self.refused if refused else self.through).add(index)
         entry = {**self._mark, "place": index, "name": self._names[index], "refused": refused}
         self._log.append(entry | _made_or_gone(self._changes[index]))
+
+    def is_pending(self, change: SchemaChange) -> bool:
+        """Whether a crash may have interrupted this change."""
+        return self._pending == (digest([change]), 1)
 
     def has_noted(self, change: SchemaChange) -> bool:
         """Whether a change was applied, as part of any list of changes."""

@@ -129,6 +129,30 @@ def test_a_table_that_the_batch_has_made_under_the_old_name_goes_when_that_is_ta
     assert sink.tables == {NEW, OTHER}
 
 
+class Breaking(ListSink):
+    """Does not rename a table as long as it is broken."""
+
+    broken = False
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        if self.broken and any(isinstance(change, RenameTable) for change in changes):
+            raise SinkError("is broken")
+        super().apply(batch, changes)
+
+
+def test_a_table_that_was_not_renamed_yet_gets_the_columns_of_the_edited_rules(tmp_path: Path) -> None:
+    """The run was killed between the creation and the rename."""
+    pipeline = Pipeline(tmp_path, source := LiveSource([], {B: rows(SMALL, 7, table=B, sequence=9)}))
+    pipeline.sink = sink = Breaking()
+    source.add(CreateTable(SPARE, SMALL), RenameTable(SPARE, B), rows(SMALL, 7, table=B, sequence=3))
+    sink.broken = True
+    with pytest.raises(SinkError, match="is broken"):
+        pipeline.run(to())
+    sink.broken = False
+    pipeline.run(ruled(r"shop.[bs]\.*", r"\*, id + 1 AS more"))
+    assert (sink.tables, sink.rows(B)) == ({B}, [{"id": 7, "more": 8}])
+
+
 @together("columns", [r"\*, id + 1 AS more", r"\*, 'a' AS more"])
 @together(
     "changes, left",
