@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
+from cdc.errors import LoadsLost, SinkError
 from cdc.evolution.table_sink import TableSink
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Delivery, KeylessRows, Prepared, TaskAttempt
@@ -21,6 +21,13 @@ from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.sending.sender import BlockLoader
 
 log = logging.getLogger(__name__)
+
+_LACKING = "lacking.json"
+"""The tables that were found to lack batches, and the last one that they have had.
+
+`{"batch": 7, "tables": [["shop", "orders", 6]]}`. They are refused in later runs too, as long as batch 7 is committed
+again: a later batch follows once they are re-snapshotted.
+"""
 
 
 @dataclass
@@ -84,7 +91,7 @@ class LakeSink(TableSink[str]):
         self, options: LakeSinkOptions, context: Context, commits: BatchCommits, upkeep: LakeUpkeep, *, flush_bytes: int
     ) -> None:
         super().__init__(context)
-        self._commits, self._upkeep = commits, upkeep
+        self._commits, self._upkeep, self._knows_lacking = commits, upkeep, False
         self._turns = UpkeepTurns(options.compact_files) if options.compaction == "own" else None
         self._threads, self._flush_bytes = options.threads, flush_bytes
         self._keyless = KeylessChanges(options.keyless)
@@ -104,10 +111,31 @@ class LakeSink(TableSink[str]):
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit one snapshot per table. Driver."""
-        self._commits.commit(batch, prepared)
+        if not self._knows_lacking:
+            self._commits.newest.update(self._lacking(batch))
+            self._knows_lacking = True
+        try:
+            self._commits.commit(batch, prepared)
+        except LoadsLost as lost:
+            self._note_lacking(batch, lost)
+            raise
         if self._turns is not None:
             tables = list(dict.fromkeys(handle.table for handle in prepared))
             self._turns.after_commit(tables, self._upkeep.maintain)
+
+    def _note_lacking(self, batch: int, lost: LoadsLost) -> None:
+        """Note the tables that lack batches. The commit goes on without them once they are re-snapshotted."""
+        newest = self._commits.newest
+        lacking = [(table, newest.pop(table)) for table in list(newest) if str(table) in lost.uncertain]
+        noted = [[table.database, table.table, number] for table, number in lacking]
+        self._store.write_json(_LACKING, {"batch": batch, "tables": noted})
+
+    def _lacking(self, batch: int) -> dict[TableId, int]:
+        """The tables that an earlier commit of this batch has found to lack batches."""
+        noted = self._store.read_json(_LACKING, hint="remove it, and run `cdc resync` on the tables of this sink") or {}
+        if noted.get("batch") != batch:
+            return {}
+        return {TableId(database, table): number for database, table, number in noted["tables"]}
 
     def compact(self, table: TableId) -> str:
         """Merge the files of a table and expire old snapshots; returns a description. Driver."""
