@@ -103,6 +103,9 @@ class MySqlSchemas(SchemaSession[ServerType]):
                 raise of_the_table(error, statement.table) from None
             hint = _HINTS.get(error.code, "change the values or the table in the server, or start with a new table")
             raise ChangeRefused(str(error), where=str(statement.table), hint=hint, resnapshot_helps=True) from None
+        except SinkUnavailable as error:
+            error.where = f"{statement.table} on {error.where}"
+            raise
 
     def finds(self, query: str) -> bool:
         """Return whether the query finds a row."""

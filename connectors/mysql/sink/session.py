@@ -44,6 +44,11 @@ Lock waits, deadlocks, a server that takes no sessions at the moment, rows chang
 (MariaDB with innodb_snapshot_isolation, its default since 11.6), OceanBase's timeouts and full memory.
 """
 
+_LOCKED = frozenset({1205, 3572})
+_LOCK_HOLDERS = (
+    "another session holds the lock: see SHOW FULL PROCESSLIST, in MySQL also sys.innodb_lock_waits and "
+    "sys.schema_table_lock_waits"
+)
 _READ_ONLY = frozenset({1290, 1792, 1836})
 _NAMES_READ_ONLY = re.compile(r"read.only", re.IGNORECASE)
 """Errors of a server that only reads, as in a planned switchover, until the new primary has its address."""
@@ -170,7 +175,8 @@ class SinkSession:
             hint = "is it a replica? name the primary server, or make this one writable"
             return SinkUnavailable(f"{text} (error {code})", where=self.where, hint=hint)
         if code in _AGAIN:
-            return SinkUnavailable(f"{text} (error {code})", where=self.where)
+            hint = _LOCK_HOLDERS if code in _LOCKED else ""
+            return SinkUnavailable(f"{text} (error {code})", where=self.where, hint=hint)
         if isinstance(error, OSError) or code in GONE or code == _OUT_OF_SYNC:
             hint = "is the server running?"
             return SinkUnavailable(f"the connection was lost: {text}", where=self.where, hint=hint)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from cdc.errors import SinkError
+from cdc.errors import SinkError, SinkUnavailable
 from connectors.mysql.sink.dialect import ServerTable
 from connectors.mysql.sink.refusal import RowRefused, is_harmless, of_a_row, of_the_table
 from connectors.mysql.sink.session import ENVELOPE_BYTES, SinkSession
@@ -113,6 +113,9 @@ class RowStatements:
             return statement()
         except StatementRefused as error:
             raise of_a_row(error) or of_the_table(error, self._table.id) from None
+        except SinkUnavailable as error:
+            error.where = f"{self._table.id} on {error.where}"
+            raise
 
     def _refuse_warnings(self, *, unknown: bool) -> None:
         """Raise for a warning about a value; with `unknown` also for any warning not known to be harmless."""

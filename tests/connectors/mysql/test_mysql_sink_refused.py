@@ -292,6 +292,24 @@ def test_a_server_that_is_read_only_is_named_as_such_and_waited_for(harness: Har
     assert stored(harness)[-1][0] == 2
 
 
+def test_rows_that_somebody_else_locks_are_waited_for_and_named_with_their_table(harness: Harness) -> None:
+    if harness.server.flavor == "oceanbase":
+        pytest.skip("it waits for a lock as long as a statement may take")
+    harness.options["sink.lock-wait-timeout"] = "1 s"
+    sink = narrow(harness)
+    handles = prepared(sink, 1, rows(("-U", 1, 1, "one"), ("+U", 1, 2, "two")))
+    other = harness.server.connect()
+    try:
+        other.begin()
+        other.cursor().execute("SELECT * FROM shop.`rows` FOR UPDATE")
+        with pytest.raises(SinkUnavailable, match=r"^shop\.rows on .*error 1205.*SHOW FULL PROCESSLIST"):
+            sink.commit(1, handles)
+    finally:
+        other.close()
+    sink.commit(1, handles)
+    assert stored(harness) == [(1, 2, "two")]
+
+
 def test_a_table_without_a_key_stays_one_where_the_server_makes_keys(harness: Harness) -> None:
     """`sql_generate_invisible_primary_key`: the table of a restart would have another key than the source's."""
     if harness.server.flavor != "mysql":
