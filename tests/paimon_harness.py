@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from sink_calls import span
 
@@ -55,3 +59,25 @@ def rest_options(address: str) -> dict[str, str]:
     """Options of a sink that writes through the server at this address."""
     given = {"metastore": "rest", "uri": address, "warehouse": "a name", "token.provider": "bear", "token": "secret"}
     return {f"catalog.properties.{name}": text for name, text in given.items()}
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@contextmanager
+def killed_at(number: int) -> Iterator[None]:
+    """The process ends before it deletes the file or folder with that number, from 1."""
+    left = [number]
+
+    def killing(call: Callable[..., None]) -> Callable[..., None]:
+        def called(*arguments: Any, **named: Any) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+            call(*arguments, **named)
+
+        return called
+
+    with patch.object(os, "unlink", killing(os.unlink)), patch.object(os, "rmdir", killing(os.rmdir)):
+        yield

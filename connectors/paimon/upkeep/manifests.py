@@ -146,7 +146,7 @@ def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
     stays = manager.get_snapshot_by_id(end)
     if stays is None:
         return
-    retained = _names(lists, stays)
+    retained = set(_names(lists, io, stays))
     live = {entry.file.file_name for entry in files.read_entries_parallel(lists.read_all(stays))}
     for number in range(first + 1, end + 1):
         snapshot = manager.get_snapshot_by_id(number)
@@ -158,16 +158,21 @@ def _remove(table: LakeTable, manager: Any, first: int, end: int) -> None:
     for number in range(first, end):
         snapshot = manager.get_snapshot_by_id(number)
         if snapshot is not None:
-            for name in _names(lists, snapshot) - retained:
-                io.delete_quietly(f"{root}/{name}")
+            for name in _names(lists, io, snapshot):
+                if name not in retained:
+                    io.delete_quietly(f"{root}/{name}")
             io.delete_quietly(manager.get_snapshot_path(number))
     io.write_file(f"{manager.snapshot_dir}/{_EARLIEST}", str(end), True)
 
 
-def _names(lists: Any, snapshot: Any) -> set[str]:
-    """The names of the snapshot's manifest lists, and of the manifests in those."""
-    names = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
-    return names | {item.file_name for item in lists.read_all(snapshot)}
+def _names(lists: Any, io: Any, snapshot: Any) -> list[str]:
+    """The names of the snapshot's manifests, then of their lists.
+
+    An interrupted removal, in this order, has removed the manifests of a list that is missing.
+    """
+    names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    found = [name for name in names if io.exists(f"{lists.manifest_path}/{name}")]
+    return [*(item.file_name for name in found for item in lists.read(name)), *found]
 
 
 def _path(table: LakeTable, entry: Any) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -14,7 +11,7 @@ import pytest
 pytest.importorskip("pypaimon")
 pytest.importorskip("pypaimon_rust")
 
-from paimon_harness import PaimonHarness, rest_options
+from paimon_harness import Killed, PaimonHarness, killed_at, rest_options
 from paimon_judge import Judge
 from sink_calls import commit, created
 
@@ -108,28 +105,6 @@ def test_a_life_in_a_catalog(lake: PaimonHarness, tmp_path: Path) -> None:
     assert lake.rows(NEW) is None
 
 
-class Killed(BaseException):
-    """The process ends here."""
-
-
-@contextmanager
-def _killed_at(number: int) -> Iterator[None]:
-    """The process ends before it deletes the file or folder with that number, from 1."""
-    left = [number]
-
-    def killing(call: Callable[..., None]) -> Callable[..., None]:
-        def called(*arguments: Any, **named: Any) -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                raise Killed
-            call(*arguments, **named)
-
-        return called
-
-    with patch.object(os, "unlink", killing(os.unlink)), patch.object(os, "rmdir", killing(os.rmdir)):
-        yield
-
-
 @pytest.mark.parametrize("metastore", ["filesystem", "jdbc"])
 def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_one_is_empty(
     tmp_path: Path, metastore: str
@@ -142,7 +117,7 @@ def test_a_table_whose_drop_was_interrupted_anywhere_is_dropped_again_and_a_new_
         assert lake.rows(T) == []
         commit(sink, number, block(T, SMALL, [("+I", {"id": number})]), noting=[].append)
         try:
-            with _killed_at(number):
+            with killed_at(number):
                 sink.apply(1, [DropTable(T)])
         except Killed:
             lake.sink().apply(1, [DropTable(T)])
@@ -198,7 +173,7 @@ def test_rows_are_there_when_the_drop_of_the_table_that_they_were_copied_from_wa
         if target == T:
             sink.apply(1, [DropShadow(T)])
         try:
-            with _killed_at(number):
+            with killed_at(number):
                 sink.apply(2, [change])
             ended = True
         except Killed:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pypaimon")
 pytest.importorskip("pypaimon_rust")
 
-from paimon_harness import PaimonHarness
+from paimon_harness import Killed, PaimonHarness, killed_at
 
 from cdc.schema import CreateTable, TableId
 from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, keyed, keyless, prepare, row
@@ -100,6 +100,30 @@ def test_expired_snapshots_take_their_files_and_nothing_else(tmp_path: Path) -> 
     live = {entry.file.file_name for entry in live_files(lake.catalog, lake.table(ORDERS))}
     assert len(list((folder / "bucket-0").iterdir())) <= len(live) + 3
     assert len(list((folder / "snapshot").glob("snapshot-*"))) <= 4
+
+
+def test_snapshots_whose_expiry_was_interrupted_anywhere_expire_again(tmp_path: Path) -> None:
+    """A list of manifests that was gone already stopped the expiry, and all upkeep after it, for good."""
+    lake = PaimonHarness(tmp_path, {"sink.compaction": "off", "table.properties.snapshot.num-retained.min": "1"})
+    sink, batch = lake.sink(), 0
+    sink.apply(0, [CreateTable(ORDERS, KEYED)])
+    for number in range(1, 100):
+        for _ in range(2):
+            sink.commit(batch, prepare(sink, batch, [keyed("+I", row(batch % 7, f"{batch}"))]))
+            batch += 1
+        try:
+            with killed_at(number):
+                expire_snapshots(lake.table(ORDERS), "cdc-pipeline-1", now=LATER)
+        except Killed:
+            expire_snapshots(lake.table(ORDERS), "cdc-pipeline-1", now=LATER)
+        else:
+            break
+    assert number > 5
+    assert len(lake.rows(ORDERS) or []) == 7
+    folder = tmp_path / "lake" / "shop.db" / "orders"
+    assert len(list((folder / "snapshot").glob("snapshot-*"))) == 1
+    assert len(list((folder / "manifest").glob("manifest-list-*"))) == 2
+    assert len(list((folder / "manifest").iterdir())) == 2 + manifests(lake, ORDERS)
 
 
 def test_the_newest_batch_of_a_pipeline_outlives_its_snapshots(tmp_path: Path) -> None:
