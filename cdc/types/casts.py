@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 from cdc.block import arrow_type
 from cdc.schema import DataType, Kind
 from cdc.types import text
-from cdc.types.kinds import BINARIES, REALS, TEXTS, TIMESTAMPS
+from cdc.types.kinds import BINARIES, EXACT, REALS, TEXTS, TIMESTAMPS
 
 Cast = Callable[[pa.Array], pa.Array]
 """Casts a column. Raises ArrowInvalid, ValueError or ArithmeticError if a value does not fit."""
 
 _TIMES = frozenset({Kind.TIME, *TIMESTAMPS})
-_EXACT = Context(prec=100)
 _MOST = 76
 """The most digits of an Arrow decimal128."""
 
@@ -171,9 +170,9 @@ def _decimal_text(target: DataType) -> Cast:
         number = _number(value)
         if number is None:
             return None
-        if number.copy_abs() >= Decimal(10) ** digits or number != number.quantize(step, context=_EXACT):
+        if number.copy_abs() >= Decimal(10) ** digits or number != number.quantize(step, context=EXACT):
             raise ValueError(value)
-        return f"{number.quantize(step, context=_EXACT):f}"
+        return f"{number.quantize(step, context=EXACT):f}"
 
     return lambda values: pa.array([spelled(value) for value in values.to_pylist()], pa.string())
 

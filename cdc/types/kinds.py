@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+from decimal import Context
+
 from cdc.schema import Kind
 
 RANGES = {
@@ -29,6 +31,8 @@ INTEGERS = frozenset(RANGES)
 REALS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 FLOAT_OVERFLOW = 2.0**128 - 2.0**103
 """The smallest number outside of FLOAT: smaller ones round to the largest FLOAT, as their shortest text does."""
+EXACT = Context(prec=100)
+"""Holds every DECIMAL with all its digits; Python's own context ends at 28."""
 
 TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})

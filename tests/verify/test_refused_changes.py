@@ -71,7 +71,8 @@ def test_a_resync_lets_it_go_on(
     pipeline.source("UPDATE t SET id = 20 WHERE id = 2", "INSERT INTO t (id) VALUES (9)")
     with pytest.raises((UnsupportedChange, ChangeRefused)) as refused:
         pipeline.run()
-    assert "`cdc resync" in refused.value.hint
+    commands = ("`cdc resync` on the table", f"`cdc resync FILE {pipeline.database}.t`")
+    assert any(command in refused.value.hint for command in commands)
     for table in ("t", "elsewhere") if change is exchange else ("t",):
         assert f"{pipeline.database}.{table}" in str(refused.value) or "not known" in str(refused.value)
         done = CliRunner().invoke(app, ["resync", str(pipeline.file), f"{pipeline.database}.{table}"])

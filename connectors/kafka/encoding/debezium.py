@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from cdc.schema import Column, Kind, TableId, TableSchema
-from cdc.types.kinds import INTEGERS, TEXTS
+from cdc.types.kinds import EXACT, INTEGERS, TEXTS
 from connectors.kafka.encoding.connect import EncodedColumn, Schema, encoded, encoded_with_schema
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import MessageLayout, Naming
@@ -67,8 +67,6 @@ _TIMES: tuple[Schema, ...] = tuple(
 )
 _NUMBERS = ("ts_ms", "ts_us", "ts_ns", "server_id")
 _MILLI_DIGITS = 3
-_EXACT = Context(prec=65)
-"""With all digits of a DECIMAL; Python's own context ends at 28."""
 _CLOCK = r"(?P<h>\d+):(?P<m>\d+)(?::(?P<s>\d+)(?:\.(?P<f>\d+))?)?"
 _SPAN = re.compile(rf"(?P<sign>-)?{_CLOCK}")
 _MOMENT = re.compile(rf"(?P<year>\d+)-(?P<month>\d+)-(?P<day>\d+)(?:[ T]{_CLOCK})?")
@@ -194,8 +192,8 @@ def default_of(column: Column, modes: EncodingModes) -> Any:
             return int(text)
         if kind is Kind.DECIMAL and modes.decimal != "double":
             scale = column.type.scale or 0
-            number = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-            return f"{number:f}" if modes.decimal == "string" else decimal_base64(int(number.scaleb(scale, _EXACT)))
+            number = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=EXACT)
+            return f"{number:f}" if modes.decimal == "string" else decimal_base64(int(number.scaleb(scale, EXACT)))
         if kind in (Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL):
             return float(text)
     except (ValueError, InvalidOperation):

@@ -12,18 +12,16 @@ import re
 import struct
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 
 from cdc.schema import DataType, Kind
-from cdc.types.kinds import RANGES, TEXTS
+from cdc.types.kinds import EXACT, RANGES, TEXTS
 from connectors.shared.ddl.statements import AddColumnClause, ColumnDefinition, DefaultKind, TypeSpec
 
 INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _NUMBERS = INTEGERS | {"decimal", "double", "float"}
 _WORDS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-_EXACT = Context(prec=65)
-"""With all digits of a DECIMAL; Python's own context ends at 28."""
 _CLOCKS = {"date": date.fromisoformat, "datetime": datetime.fromisoformat, "time": time.fromisoformat}
 _SHAPES = {"date": r"\d{4}-\d\d-\d\d", "datetime": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "time": r"\d\d:\d\d:\d\d"}
 COMPUTED = "the server's default for it is not a constant that is certain here"
@@ -109,7 +107,7 @@ def _number(spec: TypeSpec, text: str) -> str | None:
 def _scaled(value: Decimal, precision: int, scale: int) -> str | None:
     """The number with the type's digits; None for one that the type cannot hold exactly."""
     try:
-        found = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+        found = value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
     except InvalidOperation:
         return None
     return f"{found:f}" if found == value and value.copy_abs() < Decimal(10) ** (precision - scale) else None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
 from connectors.mysql.ddl.definition import altered, created
-from connectors.mysql.ddl.delta import NO_TABLES, UNREAD
+from connectors.mysql.ddl.delta import UNDEFINED, UNREAD
 from connectors.mysql.ddl.renames import rename_tables
 from connectors.mysql.ddl.versions import with_own_versions
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
@@ -180,7 +180,7 @@ def _alter_unknown(table: TableId, statement: AlterTableStatement, work: Stateme
     if ends and work.captures(table) and work.mark(table) == "sequence":
         raise SchemaUnknown("the log makes a table of a sequence", where=str(table), hint=COPY_IT)
     changing = [clause for clause in statement.clauses if not isinstance(clause, (RenameToClause, MoveRowsClause))]
-    if changing and work.captures(table) and not statement.if_exists and work.mark(table) not in (*NO_TABLES, *UNREAD):
+    if changing and work.captures(table) and not statement.if_exists and work.mark(table) not in UNDEFINED:
         raise SchemaUnknown("the log alters it, but its definition is not known", where=str(table), hint=_MISSING_HINT)
 
 
@@ -244,7 +244,7 @@ def _create_database(statement: CreateDatabaseStatement, work: StatementWork) ->
 def _drop_database(database: str, work: StatementWork) -> None:
     for table in work.tables_of(database):
         _drop_table(table, work)
-    for name in work.marked((*NO_TABLES, *UNREAD)):
+    for name in work.marked(UNDEFINED):
         if name.database == database:
             work.put_mark(name, None)
     if database in work.known.databases or database in work.databases:

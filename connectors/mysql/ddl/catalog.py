@@ -20,7 +20,7 @@ from cdc.errors import SchemaUnknown
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.cascades import Link, cascade_notices, declared_links
-from connectors.mysql.ddl.delta import NO_TABLES, UNREAD, Delta, Mark
+from connectors.mysql.ddl.delta import UNDEFINED, UNREAD, Delta, Mark
 from connectors.mysql.ddl.names import has_name, known_name, names_in, redefined
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.versions import by_transaction
@@ -204,7 +204,7 @@ class TableDefinitions:
             old = work.table(table.id)
             if old is None and self.captures(table.id):
                 work.free_name(table.id)
-            work.remove_mark(table.id, *NO_TABLES, *UNREAD)
+            work.remove_mark(table.id, *UNDEFINED)
             if old != table:
                 work.put(table.id, table)
                 if self.captures(table.id):

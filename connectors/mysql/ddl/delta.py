@@ -26,6 +26,8 @@ LINKS, _TABLE = TypeAdapter(tuple[Link, ...]), TypeAdapter(MySqlTable)
 NO_TABLES: Final[tuple[Mark, ...]] = ("sequence", "view")
 UNREAD: Final[tuple[Mark, ...]] = ("sequence", "unknown")
 """Marks of names whose logged rows are not read."""
+UNDEFINED: Final[tuple[Mark, ...]] = ("sequence", "view", "unknown")
+"""Marks of names without a table definition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, RenameTable, TableId
-from connectors.mysql.ddl.delta import NO_TABLES, UNREAD
+from connectors.mysql.ddl.delta import NO_TABLES, UNDEFINED
 from connectors.mysql.ddl.online import is_copy, may_rename, why_uncertain
 from connectors.mysql.ddl.work import COPY_IT, StatementWork
 from connectors.mysql.table import MySqlTable
@@ -30,7 +30,7 @@ def rename_tables(pairs: Sequence[Pair], work: StatementWork) -> None:
     work.uncertain = {_follow(table, finals, work): why for table, why in work.uncertain.items()}
     for origin in finals:
         work.put(origin, None)
-        if marks[origin] in (*NO_TABLES, *UNREAD):
+        if marks[origin] in UNDEFINED:
             work.put_mark(origin, None)
     for origin, target in finals.items():
         definition = definitions[origin]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Context, Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.types.kinds import EXACT
 from connectors.shared.conversion.plan import TEXT, WHOLE, ColumnPlan
 from connectors.shared.conversion.policy import Reason
 from connectors.shared.conversion.target import TargetKind
@@ -205,7 +206,7 @@ def _decimal_checks(kind: Any, room: int, scale: int) -> tuple[ValueCheck, ...]:
 
 
 def _chopped(value: Decimal, unit: Decimal) -> Decimal:
-    return value.quantize(unit, ROUND_DOWN, Context(prec=100))
+    return value.quantize(unit, ROUND_DOWN, EXACT)
 
 
 def _chop(array: pa.Array, bad: np.ndarray, unit: Decimal) -> pa.Array:
