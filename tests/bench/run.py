@@ -49,7 +49,7 @@ from cdc_services.server import StartedServer  # noqa: E402
 STEPS = {
     "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
     "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5, "first": 6.0, "sinks": 4.0, "lakes": 20.0,
-    "page": 0.5, "databases": 5.0, "documents": 5.0, "whole_lakes": 12.0,
+    "page": 0.5, "databases": 5.0, "documents": 15.0, "whole_lakes": 12.0,
 }  # fmt: skip
 """Minutes that each takes on two cores."""
 PEERS = 9.0

@@ -204,7 +204,7 @@ def _databases(found: Figures) -> Iterator[str]:
     yield f"LOAD DATA of the same rows by the server's client: {load['rows_per_s']:,} rows/s in {load['wall_s']:.1f} s"
     shares = ", ".join(f"{name} {run['of_load_data']:.2f}" for name, run in found["workloads"].items())
     yield f"of that: {shares}"
-    yield _servers(found, load)
+    yield f"{_servers(found)}; beside {load['server_cpu_s_per_million']:.1f}"
     fresh = ", ".join(f"{name} {run['p50_s']:.2f} / {run['p99_s']:.2f} s" for name, run in found["freshness"].items())
     yield f"freshness at 500 rows/s, p50 / p99: {fresh}; p99 ratio {found['p99_ratio']:.2f}"
 
@@ -216,14 +216,15 @@ def _documents(found: Figures) -> Iterator[str]:
         rate, wall = alone["rows_per_s"], alone["wall_s"]
         yield f"a plain loop over the same documents, {what}: {rate:,} documents/s in {wall:.1f} s"
     yield "of that: " + ", ".join(f"{name} {run['of_plain_loop']:.2f}" for name, run in found["workloads"].items())
-    yield _servers(found, plain["inserts"]) + f" and {plain['updates']['server_cpu_s_per_million']:.1f}"
+    spent = ", ".join(f"{alone['server_cpu_s_per_million']:.1f}" for alone in plain.values())
+    yield f"{_servers(found)}; the plain loop: {spent}"
 
 
-def _servers(found: Figures, alone: Figures) -> str:
+def _servers(found: Figures) -> str:
     """CPU of the sink's server."""
     spent = {name: run["server_cpu_s_per_million"] for name, run in found["workloads"].items()}
     shown = ", ".join(f"{name} {cpu:.1f}" for name, cpu in spent.items() if cpu is not None)
-    return f"CPU s of the server per M rows: {shown}; beside {alone['server_cpu_s_per_million']:.1f}"
+    return f"CPU s of the server per M rows: {shown}"
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
