@@ -154,6 +154,7 @@ class BatchPlanner:
 
     def events(self, start: MySqlOffset, end: MySqlOffset) -> Sequence[SourceEvent]:
         """Return the events of a batch: schema history entries, and snapshots that end and begin in it."""
+        self._parts.pattern.note()
         logged = self._parts.schemas.events(start.schemas, end.schemas)
         return of_captured(self._parts.splits.events(logged, start, end), self._parts.captures)
 

@@ -79,6 +79,7 @@ class BinlogFilesSource(Source):
 
     def events(self, start: Offset, end: Offset) -> Sequence[SourceEvent]:
         """Return the schema history's entries between the two offsets."""
+        self._planner.pattern.note()
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
         return of_captured(self._schemas.events(begin.schemas, stop.schemas), self._captures)
 

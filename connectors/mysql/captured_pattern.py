@@ -16,14 +16,15 @@ FILE_NAME = "captured.json"
 class CapturedPattern:
     """`captured.json` in a connector's state folder: `{"tables": "...", "exclude": "...", "ignore_case": true}`.
 
-    `"since"` lists further patterns, of runs that may have planned batches but did not store theirs. Stream reader
-    process.
+    `"since"` lists further patterns, of runs that may have planned or repeated batches but did not store theirs. Stream
+    reader process, and driver to note them.
     """
 
     def __init__(self, store: Store, options: LogOptions) -> None:
         self._store, ignore_case = store, options.pattern.ignore_case
         self._now = {"tables": options.tables, "exclude": options.excluded, "ignore_case": ignore_case}
         self._unchanged: bool | None = None
+        self._noted = False
 
     @property
     def unchanged(self) -> bool:
@@ -40,13 +41,16 @@ class CapturedPattern:
         return all(_pattern(texts).matches(table) for texts in (before, *before.get("since", ())))
 
     def note(self) -> None:
-        """Record the current patterns before they are used to plan a batch: tables outside them miss rows of it.
+        """Record the current patterns before a batch is planned or repeated with them.
 
-        Raises StateError.
+        Tables outside them miss rows of it. Raises StateError.
         """
+        if self._noted or self.unchanged:
+            return
         before = self._store.read_json(FILE_NAME, hint="remove it")
-        if before is not None and self._now not in before.get("since", ()):
-            self._store.write_json(FILE_NAME, {**before, "since": [*before.get("since", ()), self._now]})
+        if before is not None and self._now not in (since := before.get("since", [])):
+            self._store.write_json(FILE_NAME, {**before, "since": [*since, self._now]})
+        self._noted = True
 
     def remember(self) -> None:
         """Store the current patterns. Repeatable. Call it once an offset contains the tables that they add.

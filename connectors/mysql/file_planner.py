@@ -29,12 +29,14 @@ class FilePlanner:
     """Plans batches one after the other, in one process.
 
     Attributes:
+        pattern: the table patterns used earlier.
         planned: the end of the last batch and its segments; None before the first.
         notices: lines for the user, caused by statements in the files.
     """
 
     def __init__(self, options: BinlogFilesSourceOptions, store: Store) -> None:
         self._options, self._store, self._captures = options, store, options.pattern.matches
+        self.pattern = CapturedPattern(store, options)
         self._segments: Iterator[Segment] | None = None
         self._queue = SegmentQueue()
         self._error: SourceError | None = None
@@ -44,7 +46,7 @@ class FilePlanner:
     def begin(self, schemas: Schemas) -> MySqlOffset:
         """Return the beginning of the first file, with the definitions from `schema-files`. Raises SourceError."""
         start = self._begin(schemas, LogFiles(self._options.paths))
-        CapturedPattern(self._store, self._options).remember()
+        self.pattern.remember()
         return start
 
     def tables(self, *, at_end: bool) -> Mapping[TableId, TableSchema]:
@@ -87,12 +89,11 @@ class FilePlanner:
 
         This source cannot copy them.
         """
-        pattern = CapturedPattern(self._store, self._options)
-        if pattern.unchanged:
+        if self.pattern.unchanged:
             return
         followed = schemas.history.followed(start.schemas)
         wanted = {table for table in schemas.history.tables(start.schemas) if self._captures(table)}
-        missed = sorted(str(table) for table in wanted if table not in followed or not pattern.matched(table))
+        missed = sorted(str(table) for table in wanted if table not in followed or not self.pattern.matched(table))
         if missed:
             raise SourceError(
                 f"{', '.join(missed[:5])}: matches since the pipeline file was edited, and what was read of the log "
@@ -100,7 +101,7 @@ class FilePlanner:
                 where="source.tables",
                 hint="leave it out with tables.exclude, or start over with another --state-dir",
             )
-        pattern.note()
+        self.pattern.note()
 
     def _fill(self, segments: Iterator[Segment], limits: Limits | None) -> None:
         """Read ahead until more than one batch is queued, the files end, or the log cannot be followed."""

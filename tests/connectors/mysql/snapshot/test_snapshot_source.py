@@ -11,11 +11,13 @@ from servers import source_of
 
 from cdc import events as on
 from cdc.errors import SourceError, UnsupportedChange
+from cdc.offsets import numbered
 from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset, Order, Snapshots
 from cdc.state.store import LocalStore
 from cdc.tables.requests import Mailbox, RequestKind
 from cdc.testing import ListSink, MemoryRun, run_in_memory
+from cdc.testing.local_pipeline import LocalPipeline
 from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
@@ -54,6 +56,16 @@ class Shop:
         )  # fmt: skip
         self.offset, self.batches = run.offset, self.batches + run.batches
         return run
+
+    def repeat(self, start: Offset, end: Offset) -> None:
+        """A run that reads a batch which an earlier one has planned, and no other."""
+        source, batch = self.source(), self.batches
+        state = self.folder / "engine"
+        pipeline = LocalPipeline(source, self.sink, state, numbered(start, batch), lambda: self.sink)
+        pipeline.batch(numbered(start, batch), numbered(end, batch + 1), 1)
+        pipeline.finish(1, end)
+        source.commit(end)
+        self.offset, self.batches = end, batch + 1
 
     def plan(self) -> list[dict[str, Any]]:
         lines = (self.folder / "chunks.jsonl").read_text().splitlines()
@@ -214,6 +226,24 @@ def test_a_table_that_was_left_out_for_a_time_is_re_snapshotted(shop: Shop, conf
     for name, columns in (("t", "id"), ("out_for", "id, v, w"), ("gone", "id")):
         assert not shop.differs(name, columns)
     assert shop.catch_up().batches == 0
+
+
+def test_a_table_that_is_left_out_for_a_batch_that_was_planned_already_is_re_snapshotted(shop: Shop) -> None:
+    """The run without it has only repeated that batch, and planned none."""
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.catch_up()
+    shop.run("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)")
+    assert shop.offset is not None
+    start, before = shop.offset, shop.source()
+    end = before.latest_offset(start, LIMITS, 5.0)
+    before.stop()
+    shop.options["tables.exclude"] = f"{shop.database}.t"
+    shop.repeat(start, end)
+    del shop.options["tables.exclude"]
+    shop.run("INSERT INTO t VALUES (2)")
+    shop.catch_up()
+    for name in ("t", "u"):
+        assert not shop.differs(name, "id")
 
 
 def test_a_table_that_is_left_out_leaves_a_batch_that_was_planned_already(shop: Shop) -> None:
