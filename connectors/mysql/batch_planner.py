@@ -124,26 +124,28 @@ class BatchPlanner:
         """Start tables that match since the pipeline file was edited, in a batch of their own."""
         from connectors.mysql.snapshot.plan.added_tables import added_tables, unknown_tables, without_rows
 
-        schemas, pattern = self._parts.schemas, self._parts.pattern
+        schemas, pattern, captures = self._parts.schemas, self._parts.pattern, self._parts.captures
         followed = schemas.history.followed(start.schemas)
-        left_out = {table for table in followed if self._parts.captures(table) and not pattern.matched(table)}
+        left_out = {table for table in followed if captures(table) and not pattern.matched(table)}
         known, allowed = followed - left_out, self._options.newly_added
+        defined = set(filter(captures, schemas.history.tables(start.schemas))) - known
         try:
-            found = added_tables(start, known, self._parts.captures, self._parts.streams, allowed=allowed)
+            added = added_tables(start, known, defined, captures, self._parts.streams, allowed=allowed)
         except SourceUnavailable:
-            found = None  # the log follower waits for a server that is down
-        if found is None:
+            added = None  # the log follower waits for a server that is down
+        if added is None:
             self._looked = False
             return start
-        unknown = unknown_tables(found, self._parts.options)
+        found, unknown = added.tables, unknown_tables(added.tables, self._parts.options)
         self._parts.notices += without_rows(found, left_out, self._parts.options)
         self._parts.notices += [
             f"{table}: the unread log alters it; it is copied from the last change on" for table in unknown
         ]
-        if not found and not left_out:
+        if not found and not left_out and not added.leaving:
             return start
         tables = [definition for definition in found.values() if definition is not None]
-        count = schemas.capture(start.schemas, tables, unknown, left_out, self._parts.captures, start.position)
+        undefined = [*unknown, *added.leaving]
+        count = schemas.capture(start.schemas, tables, undefined, left_out, captures, start.position)
         chunks = self._parts.coordinator.begin_new(start, [table.id for table in tables])
         return replace(start, schemas=count, chunks=chunks)
 

@@ -7,6 +7,7 @@ offset are not among them: the log has their CREATE TABLE and all of their rows,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from cdc.errors import SourceError
@@ -23,31 +24,45 @@ from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.statements import CreateTableStatement, Statement, renamed
 
 
+@dataclass(frozen=True, slots=True)
+class AddedTables:
+    """Tables captured from an offset on.
+
+    Attributes:
+        tables: those that exist now, with their definitions at the offset; None if the log after it alters the table.
+        leaving: those from which the log after the offset takes the name away. They are there under another name, or
+            not any more.
+    """
+
+    tables: Mapping[TableId, MySqlTable | None] = field(default_factory=dict)
+    leaving: frozenset[TableId] = frozenset()
+
+
 def added_tables(
     start: MySqlOffset,
     known: Collection[TableId],
+    defined: Collection[TableId],
     captures: Callable[[TableId], bool],
     streams: Streams,
     *,
     allowed: bool,
-) -> Mapping[TableId, MySqlTable | None] | None:
-    """Return the definitions at `start` of existing captured tables that were not known there.
+) -> AddedTables | None:
+    """Return the captured tables that were not `known` at `start`; the definitions of those `defined` are known there.
 
-    The definition of a table that was altered after `start` is None. Returns None while the server is another one than
-    that of `start`: its log must be joined first. Raises SourceError when there are such tables and they are not
-    `allowed`.
+    Returns None while the server is another one than that of `start`: its log must be joined first. Raises SourceError
+    when there are such tables and they are not `allowed`.
     """
     with streams.session() as connection:
         info = check_server(connection, captures)
         fresh = {table for table in table_ids(connection) if captures(table) and table not in known}
         if info.identity != start.server:
             return None
-        if not fresh:
-            return {}
+        if not fresh and not defined:
+            return AddedTables()
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
         end = check_server(connection)
-    changes = _Changes(fresh, filter(captures, known), end)
+    changes = _Changes(fresh.union(defined), filter(captures, known), end)
     changes.scan(partial(streams.at, server=end.identity), start.position, log_end(end))
     found = {table: definition for table, definition in found.items() if table not in changes.created}
     names = ", ".join(map(str, list(found)[:5]))
@@ -56,7 +71,8 @@ def added_tables(
             f"tables match since the pipeline file was edited: {names}",
             hint="set scan.newly-added-table.enabled: true to copy them, or leave them out with tables.exclude",
         )
-    return {table: None if table in changes.tables else definition for table, definition in found.items()}
+    tables = {table: None if table in changes.tables else definition for table, definition in found.items()}
+    return AddedTables(tables, frozenset(defined) & changes.tables - tables.keys())
 
 
 def unknown_tables(found: Mapping[TableId, MySqlTable | None], options: MySqlSourceOptions) -> list[TableId]:

@@ -228,6 +228,33 @@ def test_a_table_that_was_left_out_for_a_time_is_re_snapshotted(shop: Shop, conf
     assert shop.catch_up().batches == 0
 
 
+@pytest.mark.parametrize("followed", [True, False], ids=["followed before", "seen in the log alone"])
+def test_a_table_that_is_taken_in_may_have_lost_its_name_in_the_unread_log(shop: Shop, followed: bool) -> None:
+    """Its definition is known from the log, and neither its rows nor its columns are in the sink."""
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    names = ("moved", "swapped", "gone")
+    creations = [f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)" for name in names]
+    if followed:
+        shop.run(*creations, *(f"INSERT INTO {name} VALUES (1, 1)" for name in names))
+        shop.catch_up()
+    shop.options["tables"] = f"{shop.database}.t"
+    shop.catch_up()
+    shop.run(*(() if followed else creations), *(f"INSERT INTO {name} VALUES (2, 2)" for name in names))
+    shop.run("INSERT INTO t VALUES (2)")
+    shop.catch_up()
+    shop.run(
+        "INSERT INTO moved VALUES (3, 3)", "RENAME TABLE moved TO moved_on", "INSERT INTO moved_on VALUES (4, 4)",
+        "CREATE TABLE other (id INT PRIMARY KEY)", "INSERT INTO other VALUES (5)", "INSERT INTO swapped VALUES (6, 6)",
+        "RENAME TABLE swapped TO third, other TO swapped, third TO other", "INSERT INTO other VALUES (7, 7)",
+        "INSERT INTO swapped VALUES (8)", "ALTER TABLE gone ADD w INT", "DROP TABLE gone",
+    )  # fmt: skip
+    del shop.options["tables"]
+    shop.catch_up()
+    for name, columns in (("t", "id"), ("moved_on", "id, v"), ("swapped", "id"), ("other", "id, v")):
+        assert not shop.differs(name, columns)
+    assert shop.sink.tables == {shop.table(name) for name in ("t", "moved_on", "swapped", "other")}
+
+
 def test_a_table_that_is_left_out_for_a_batch_that_was_planned_already_is_re_snapshotted(shop: Shop) -> None:
     """The run without it has only repeated that batch, and planned none."""
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
