@@ -246,6 +246,8 @@ def _other_clause(cursor: Cursor) -> list[Clause]:
         return []
     if cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION"):
         return []
+    if cursor.accept("WITH", "SYSTEM", "VERSIONING"):
+        return [VersioningClause(True)]
     swallows = cursor.at("ENGINE", "BLACKHOLE") or (cursor.at("ENGINE") and cursor.peek(2).word == "BLACKHOLE")
     options = parse_option(cursor, TableOptions())
     if swallows:

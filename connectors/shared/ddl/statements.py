@@ -208,7 +208,7 @@ class RenameToClause:
 
 @dataclass(frozen=True, slots=True)
 class VersioningClause:
-    """ADD or DROP SYSTEM VERSIONING (MariaDB)."""
+    """ADD or DROP SYSTEM VERSIONING (MariaDB), or WITH SYSTEM VERSIONING, which adds it too."""
 
     on: bool
 

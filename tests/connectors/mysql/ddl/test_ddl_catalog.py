@@ -444,15 +444,20 @@ def test_no_table_is_created_where_a_view_has_its_name() -> None:
     assert one.apply(create.format("x"), "shop").changes
 
 
-def test_turning_system_versioning_on_is_refused() -> None:
+TURNED_ON = ["ADD SYSTEM VERSIONING", "WITH SYSTEM VERSIONING"]
+
+
+@pytest.mark.parametrize("on", [*TURNED_ON, "COMMENT 'x' WITH SYSTEM VERSIONING"])
+def test_turning_system_versioning_on_is_refused(on: str) -> None:
     with pytest.raises(UnsupportedChange, match="system versioning"):
-        catalog("CREATE TABLE t (a INT)").apply("ALTER TABLE t ADD SYSTEM VERSIONING", "shop")
+        catalog("CREATE TABLE t (a INT)").apply(f"ALTER TABLE t {on}", "shop")
 
 
-def test_turning_system_versioning_on_or_off_gives_rows_two_columns_and_a_longer_key_or_takes_them() -> None:
+@pytest.mark.parametrize("on", TURNED_ON)
+def test_turning_system_versioning_on_or_off_gives_rows_two_columns_and_a_longer_key_or_takes_them(on: str) -> None:
     one = catalog("CREATE TABLE t (a INT PRIMARY KEY)", copied_when_uncertain=lambda table: True)
     plain = one.tables[T]
-    result = one.apply("ALTER TABLE t ADD b INT, ADD SYSTEM VERSIONING", "shop")
+    result = one.apply(f"ALTER TABLE t ADD b INT, {on}", "shop")
     assert [change.column.name for change in result.changes if isinstance(change, AddColumn)] == [
         "b", "row_start", "row_end",
     ]  # fmt: skip
@@ -461,7 +466,7 @@ def test_turning_system_versioning_on_or_off_gives_rows_two_columns_and_a_longer
     one.apply("ALTER TABLE t DROP b, DROP SYSTEM VERSIONING", "shop")
     assert one.tables[T] == plain
     started = "ADD s TIMESTAMP(6) AS ROW START, ADD e TIMESTAMP(6) AS ROW END, ADD PERIOD FOR SYSTEM_TIME (s, e)"
-    one.apply(f"ALTER TABLE t {started}, ADD SYSTEM VERSIONING", "shop")
+    one.apply(f"ALTER TABLE t {started}, {on}", "shop")
     assert [column.name for column in one.tables[T].columns] == ["a", "s", "e"]
     assert one.tables[T].primary_key == ("a", "e")
     one.apply("ALTER TABLE t DROP s, DROP e, DROP PERIOD FOR SYSTEM_TIME, DROP SYSTEM VERSIONING", "shop")
