@@ -141,19 +141,16 @@ _LARGEST_INT = 2**63 - 1
 
 
 def check_value(value: object) -> None:
-    """Raise OptionError for values that no option accepts: text with NUL, integers beyond 64 bits, infinity and NaN."""
+    """Raise OptionError for values that no setting accepts: text with NUL, integers beyond 64 bits, infinity, NaN."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
-    if isinstance(value, str):
-        if "\0" in value:
-            raise OptionError("holds a NUL character", "remove it")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise OptionError("must be a finite number")
-    elif isinstance(value, int):
-        if abs(value) > _LARGEST_INT:
-            raise OptionError(f"must be at most {_LARGEST_INT}")
-    elif isinstance(value, dict):
+    if isinstance(value, str) and "\0" in value:
+        raise OptionError("holds a NUL character", "remove it")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OptionError("must be a finite number")
+    if isinstance(value, int) and abs(value) > _LARGEST_INT:
+        raise OptionError(f"must be at most {_LARGEST_INT}")
+    if isinstance(value, dict):
         for key, item in value.items():
             check_value(key)
             check_value(item)
@@ -204,6 +201,7 @@ class Block(BaseModel):
         flink_refused: keys, also under those prefixes, that would change which rows are read or their values, and are
             therefore refused; each with our equivalent.
         flink_defaults: keys whose default differs from Flink CDC's, with Flink CDC's default.
+        data: fields that hold rows instead of settings, so `check_value` does not apply.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
@@ -211,12 +209,13 @@ class Block(BaseModel):
     flink_only: ClassVar[dict[str, str]] = {}
     flink_refused: ClassVar[dict[str, str]] = {}
     flink_defaults: ClassVar[dict[str, str]] = {}
+    data: ClassVar[frozenset[str]] = frozenset()
 
     @field_validator("*", mode="after")
     @classmethod
-    def _can_work(cls, value: Any) -> Any:
-        """Refuse values that no option accepts, whatever its own rules."""
-        check_value(value)
+    def _can_work(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name not in cls.data:
+            check_value(value)
         return value
 
     @model_validator(mode="before")

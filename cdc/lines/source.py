@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, takewhile
 from typing import Any
 
@@ -18,8 +18,9 @@ from cdc import events as on
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import EngineError, SourceError
 from cdc.evolution.apply import apply_changes
+from cdc.evolution.merge import find
 from cdc.lines.format import Commit, Line, RowImage, decoded, line_from_json
-from cdc.schema import CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
+from cdc.schema import AlterColumnType, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.source import Count, Limits, Offset, Report, Source, Split
 
 Tables = Mapping[TableId, TableSchema]
@@ -157,6 +158,7 @@ def _parse(lines: Iterable[tuple[str, object]]) -> Iterator[_Entry]:
             if isinstance(line, RowImage):
                 _check_columns(line, tables)
             elif not isinstance(line, Commit):
+                line = _with_old(line, tables)
                 tables = _changed(tables, line)
         except ValueError as error:
             raise SourceError(str(error), where=where, hint=_EXAMPLE) from error
@@ -177,6 +179,16 @@ def _check_pair(before: _Entry | None, line: Line) -> None:
             raise ValueError(f"{_NO_AFTER} (line at {before.where})")
     elif _ends_update(line):
         raise ValueError("a +U comes right after the -U of the same row, which says what the row was")
+
+
+def _with_old(change: SchemaChange, tables: Tables) -> SchemaChange:
+    """A change of type with the column's former definition, which a line may leave out: it says what values there are.
+
+    A sink's own type does not: Iceberg, for one, has no VARCHAR.
+    """
+    if not isinstance(change, AlterColumnType) or change.old is not None or change.table not in tables:
+        return change
+    return replace(change, old=find(tables[change.table], change.column.name))
 
 
 def _changed(tables: Tables, change: SchemaChange) -> Tables:

@@ -15,6 +15,7 @@ class ValuesSourceOptions(SourceOptions):
 
     implementation: ClassVar[str] = "connectors.values.source:ValuesSource"
     namespaces: ClassVar[bool] = True
+    data: ClassVar[frozenset[str]] = frozenset({"rows"})
 
     type: Literal["values"] = Field(description="Connector name.")
     path: FilePath | None = Field(

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 from together import together
 
+from cdc import events as on
 from cdc.block import arrow_type
 from cdc.errors import SinkError, SourceError, SourceUnavailable, SpecError
 from cdc.job.control import RunControl
 from cdc.job.run import run
 from cdc.lines.format import decoded, encoded
-from cdc.schema import CreateTable, DataType, TableId
+from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableId
 from cdc.sink import TaskAttempt
 from cdc.source import Context, Limits
 from cdc.spec.check import check_file
@@ -54,6 +55,23 @@ def test_rows_of_the_pipeline_file_reach_a_sink() -> None:
     run = run_in_memory(source(CREATE, image("+I", 1, "a"), image("-U", 1, "a"), image("+U", 1, "b"), rename), sink)
     assert sink.rows(TableId("shop", "invoices")) == [{"id": 1, "name": "b"}]
     assert (run.batches, run.inserts, run.updates) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(("type_", "value"), [("BIGINT", -(2**63)), ("BIGINT UNSIGNED", 2**64 - 1), ("STRING", "a\0b")])
+def test_rows_of_the_pipeline_file_hold_what_a_file_of_lines_holds(type_: str, value: Any) -> None:
+    create = {"change": "create.table", "table": "shop.t", "schema": {"columns": [{"name": "v", "type": type_}]}}
+    sink = ListSink()
+    run_in_memory(source(create, {"op": "+I", "table": "shop.t", "row": {"v": value}}), sink)
+    assert sink.rows(TableId("shop", "t")) == [{"v": value}]
+
+
+def test_a_change_of_type_knows_the_former_type_where_the_line_leaves_it_out() -> None:
+    change = {"change": "alter.column.type", "table": "shop.orders", "column": {"name": "name", "type": "VARCHAR(9)"}}
+    lines = source(CREATE, change)
+    (_, changed) = lines.events({"line": 0}, {"line": 2})
+    assert isinstance(changed, on.TableChanged)
+    assert isinstance(changed.change, AlterColumnType)
+    assert changed.change.old == Column("name", DataType.parse("STRING"))
 
 
 def test_what_the_sink_writes_the_source_reads_and_the_sink_writes_again(tmp_path: Path) -> None:
