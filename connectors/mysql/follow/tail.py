@@ -142,7 +142,7 @@ class Tail:
             and self._shared_plan.start.same_log(start)
             and self._shared_plan.end.same_log(end)
         ):
-            return splits_at(start, end, self._shared_plan.cuts)
+            return splits_at(end, self._shared_plan.bounds)
         planned = None
         if self._planned is not None and self._planned[0].same_log(end):
             planned = self._planned[1]
@@ -150,7 +150,7 @@ class Tail:
         segmenter = None if self._follower is None else self._follower.segmenter
         if self._siblings is not None and planned is not None and segmenter is not None and not segmenter.prepared.seen:
             self._siblings.publish_plan(start, end, cuts, self._opened)
-        return splits_at(start, end, cuts)
+        return splits_at(end, cuts)
 
     def follow_until(self, position: tuple[LogPosition, str] | None) -> None:
         """Set `until`. If it changes, log read ahead is dropped and read again."""

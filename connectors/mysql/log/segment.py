@@ -179,37 +179,42 @@ class LogRange:
 
 
 Cut = tuple[LogPosition, str | None]
-"""End of a part of a batch, and the GTIDs committed there."""
+"""Where a part of a batch begins or ends, and the GTIDs committed there."""
 
 
 def cuts_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Cut]:
-    """Return the ends of the parts of a batch.
+    """Return where the first part of a batch begins, and the end of each part.
 
-    `planned` are its segments; None if another process planned it, which makes it one part. Returns no part when
-    nothing in the batch concerns captured tables, or when it only moves to another server or log.
+    `planned` are its segments; None if another process planned it, which makes it one part. Log without rows of
+    captured tables before the first part is not read: its files may be purged by now. Returns nothing when nothing in
+    the batch concerns captured tables, or when it only moves to another server or log.
     """
-    nothing = planned is not None and not any(segment.tables for segment in planned)
-    if start.position == end.position or nothing or start.moved_to(end):
+    if start.position == end.position or start.moved_to(end):
         return []
     if planned is None:
-        return [(end.position, end.gtids)]
-    cuts, first, done = list[Cut](), 0, start.gtids
-    for cut in cut_points(planned, parallelism, LEAST_SPLIT_BYTES):
+        return [(start.position, start.gtids), (end.position, end.gtids)]
+    first = next((index for index, segment in enumerate(planned) if segment.tables), None)
+    if first is None:
+        return []
+    done, begin = gtids_after(start.gtids, planned[:first]), start.position
+    if first:
+        begin = LogPosition(planned[first - 1].file, planned[first - 1].position)
+    cuts = [(begin, done)]
+    for cut in cut_points(planned[first:], parallelism, LEAST_SPLIT_BYTES):
         last = next(index for index in range(first, len(planned)) if planned[index] is cut)
         done, first = gtids_after(done, planned[first : last + 1]), last + 1
         cuts.append((LogPosition(cut.file, cut.position), done))
     return cuts
 
 
-def splits_at(start: MySqlOffset, end: MySqlOffset, cuts: Sequence[Cut]) -> list[Split]:
-    """Return the splits of a batch with these parts, each with a LogRange."""
-    starts = [(start.position, start.gtids), *cuts]
+def splits_at(end: MySqlOffset, cuts: Sequence[Cut]) -> list[Split]:
+    """Return the splits of a batch with these cuts, each with a LogRange."""
     return [
         Split(index, LogRange(low, high, end.schemas, end.server, after, upto, end.files_ahead))
-        for index, ((low, after), (high, upto)) in enumerate(pairwise(starts))
+        for index, ((low, after), (high, upto)) in enumerate(pairwise(cuts))
     ]
 
 
 def splits_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
     """Return the splits of a batch, divided by `cuts_of`."""
-    return splits_at(start, end, cuts_of(planned, start, end, parallelism))
+    return splits_at(end, cuts_of(planned, start, end, parallelism))

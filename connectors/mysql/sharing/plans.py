@@ -25,14 +25,14 @@ class SharedPlan:
 
     Attributes:
         start, end: the offsets of the run that planned it.
-        cuts: ends of its parts; none when nothing in it concerns captured tables.
+        bounds: where its first part begins, and the end of each; none when nothing in it concerns captured tables.
         tables: digest of the definitions valid in it (`Schemas.digest`).
         opened_s: when the server opened the file that the batch ends in, if the batch has reached it first.
     """
 
     start: MySqlOffset
     end: MySqlOffset
-    cuts: tuple[Cut, ...]
+    bounds: tuple[Cut, ...]
     tables: str
     opened_s: int | None = None
 
@@ -44,8 +44,10 @@ class SharedPlan:
         if not same or not known or (at_start and start.gtids != self.start.gtids):
             return None
         end = replace(start, position=self.end.position, gtids=self.end.gtids)
-        left = (cut for cut in self.cuts if replace(end, position=cut[0]).sequence > start.sequence)
-        return replace(self, start=start, end=end, cuts=tuple(left))
+        left = tuple(cut for cut in self.bounds if replace(end, position=cut[0]).sequence > start.sequence)
+        if left and left != self.bounds:  # it begins inside a part, or where one begins
+            left = ((start.position, start.gtids), *left)
+        return replace(self, start=start, end=end, bounds=left)
 
 
 _PLAN = TypeAdapter(SharedPlan)

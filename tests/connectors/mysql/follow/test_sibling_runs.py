@@ -44,7 +44,7 @@ class Pair:
 
     def leader_plans(self, first: int, last: int) -> None:
         end = at(last)
-        self.leader.publish_plan(at(first), end, [(end.position, None)], None)
+        self.leader.publish_plan(at(first), end, [(at(first).position, None), (end.position, None)], None)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_two_that_follow_do_not_wait_for_each_other(pair: Pair) -> None:
 
 @pytest.mark.parametrize("end", [replace(at(200), schemas=6), replace(at(200), server="another"), at(100)])
 def test_schema_changes_and_other_servers_are_planned_by_each(pair: Pair, end: MySqlOffset) -> None:
-    pair.leader.publish_plan(at(100), end, [(end.position, None)], None)
+    pair.leader.publish_plan(at(100), end, [(at(100).position, None), (end.position, None)], None)
     assert pair.other.next(at(100), None, 0.0, FOLLOWING) is Next.FOLLOW
 
 

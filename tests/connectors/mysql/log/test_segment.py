@@ -139,6 +139,18 @@ def test_each_part_of_a_batch_has_its_gtids() -> None:
     assert splits_of(None, start, moved, 2) == []  # it only moves
 
 
+def test_log_before_the_first_rows_is_not_read() -> None:
+    """The server's files up to there may be purged, as by FLUSH and PURGE BINARY LOGS behind a reader that waits."""
+    start = MySqlOffset(LogPosition("binlog.000001", 500), f"{UUID}:1-5", server="s")
+    new_file, rows = LogPosition("binlog.000002", 157), LogPosition("binlog.000002", 900)
+    batch = [
+        Segment(new_file.file, new_file.position, gtids=((UUID, 6, 6),)),
+        Segment(rows.file, rows.position, 700, 1, frozenset({T}), gtids=((UUID, 7, 7),)),
+    ]
+    (read,) = (split.payload for split in splits_of(batch, start, end_offset(start, batch), 2))
+    assert (read.start, read.end, read.after, read.upto) == (new_file, rows, f"{UUID}:1-6", f"{UUID}:1-7")
+
+
 def sizes(batch: Sequence[Segment], ends: Sequence[Segment]) -> list[int]:
     out: list[int] = []
     size = 0

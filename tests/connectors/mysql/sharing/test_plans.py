@@ -22,7 +22,7 @@ def at(position: int, gtids: str | None = "", file: int = 3) -> MySqlOffset:
 
 def plan(first: int, last: int) -> SharedPlan:
     middle = (first + last) // 2
-    cuts = tuple((at(position).position, at(position).gtids) for position in (middle, last))
+    cuts = tuple((at(position).position, at(position).gtids) for position in (first, middle, last))
     return SharedPlan(at(first), at(last), cuts, "tables", 17)
 
 
@@ -39,13 +39,14 @@ def test_a_plan_is_taken_as_it_is_by_a_run_with_entries_of_its_own(plans: Plans)
     found = plans.at(start, "tables")
     assert found is not None
     assert (found.start, found.end) == (start, replace(at(400), schemas=9, chunks=4))
-    assert (found.cuts, found.opened_s) == (plan(200, 400).cuts, 17)
+    assert (found.bounds, found.opened_s) == (plan(200, 400).bounds, 17)
 
 
 def test_a_run_inside_of_a_batch_takes_the_rest_of_it(plans: Plans) -> None:
     found = plans.at(at(350), "tables")
     assert found is not None
-    assert (found.end, found.cuts) == (at(400), plan(200, 400).cuts[1:])
+    there = at(350)
+    assert (found.end, found.bounds) == (at(400), ((there.position, there.gtids), *plan(200, 400).bounds[2:]))
 
 
 @pytest.mark.parametrize(
