@@ -206,7 +206,8 @@ class _Tried:
         self.begun = bool(same_digest)
         self.refused = {entry["place"] for entry in same_digest if entry["refused"]}
         positions = {entry["place"] for entry in same_digest}
-        self.elsewhere = _matching_indexes(self._names, others, positions) - _shadows_begun(changes)
+        elsewhere = _matching_indexes(self._names, others, positions) - _shadows_begun(changes)
+        self.elsewhere = elsewhere - _of_later_tables(changes, elsewhere | positions)
         self.through = (positions - self.refused) | self.elsewhere
 
     def pending_first(self, runs: Sequence[list[int]]) -> Sequence[list[int]]:
@@ -320,6 +321,23 @@ def _shadows_begun(changes: Sequence[SchemaChange]) -> set[int]:
         if isinstance(change, CreateShadow) or (isinstance(change, SwapShadow) and change.table in started):
             started.add(change.table)
             found.add(index)
+    return found
+
+
+def _of_later_tables(changes: Sequence[SchemaChange], done: Set[int]) -> set[int]:
+    """Indexes of changes to tables that get their names only by changes of the list that are not done yet.
+
+    What was done under such a name before was done to another table.
+    """
+    later, found = set[TableId](), set[int]()
+    for index, change in enumerate(changes):
+        if change.table in later:
+            found.add(index)
+        if change.table in later or index not in done:
+            if isinstance(change, RenameTable):
+                later.add(change.new_table)
+            elif isinstance(change, DropTable):
+                later.add(change.table)
     return found
 
 

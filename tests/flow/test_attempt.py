@@ -17,6 +17,7 @@ from cdc.schema import (
     CreateTable,
     DataType,
     DropColumn,
+    DropTable,
     RenameColumn,
     RenameColumns,
     RenameTable,
@@ -178,6 +179,21 @@ def test_a_rename_is_not_repeated_where_other_changes_came_before_it_meanwhile(t
             Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {A: SCHEMA}, these, sink)
     Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, {A: SCHEMA}, (most, more, *changes), sinks[2])
     assert [each for sink in sinks for each in sink.done] == [changes[0], more, most, *changes[1:]]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_change_is_made_again_where_another_table_has_got_the_name_meanwhile(tmp_path: Path, steps: int) -> None:
+    """What an earlier try has done there, it has done to the table of that name that the batch drops or renames now."""
+    c, d = (TableId("shop", name) for name in "cd")
+    added = AddColumn(B, Column("y", DataType.parse("INT")))
+    before, first, second = dict.fromkeys((A, B, c), SCHEMA), Sink(dies_at=2), Sink()
+    changes = (added, RenameTable(A, d), CreateTable(A, SCHEMA))
+    with pytest.raises(Crash):
+        Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, changes, first)
+    names = {1: (RenameTable(c, B),), 2: (RenameTable(c, A), RenameTable(A, B))}[steps]
+    edited = (RenameTable(A, d), DropTable(B), *names, added)
+    Attempts(LocalStore(tmp_path), LeavesOut()).apply(7, before, edited, second)
+    assert second.done == [*edited[1:]]
 
 
 @pytest.mark.parametrize("change", [RenameColumns(A, (("a", "b"), ("b", "a"))), RenameTable(A, B)])
