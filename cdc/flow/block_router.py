@@ -21,6 +21,17 @@ from cdc.tables.states import NO_MEMBER, Tables, TableState
 _NOT_FOLLOWED = NO_MEMBER | {TableState.MISSING}
 """States in which rows are counted, or stop the run."""
 
+_TAKEN_IN = (
+    "if the file takes the table in again since the last run: `cdc run --until-caught-up` once with the table left out "
+    "(tables.exclude), then with it"
+)
+"""Next step for a table that was left out when the batch was planned."""
+_SKIPPED = (
+    "if a schema change was skipped under another schema.change.behavior, go back to that one (try_evolve), or start "
+    "over with an empty --state-dir and sink table"
+)
+_OTHER_LOG = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
+
 
 @dataclass(frozen=True, slots=True)
 class BlockRouter:
@@ -94,12 +105,7 @@ class BlockRouter:
 
 def _not_followed(source: TableId, table: TableId, state: TableState) -> EngineError:
     """The error for rows of a table that is not followed, such as one that was left out when the batch was planned."""
-    hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
-    if state is TableState.DETACHED:
-        hint = (
-            "if the file takes it in again since the last run: `cdc run --until-caught-up` once with the table left "
-            f"out (tables.exclude), then with it; else {hint}"
-        )
+    hint = f"{_TAKEN_IN}; else {_OTHER_LOG}" if state is TableState.DETACHED else _OTHER_LOG
     return EngineError(f"rows of {source} were read, whose state is {state}", where=str(table), hint=hint)
 
 
@@ -107,15 +113,10 @@ def _check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> No
     """Raise EngineError if a block's key differs from the sink table's; with `exact`, also if its columns differ."""
     if fits_exactly(block.schema, known) if exact else (known is block.schema or same_key(known, block.schema)):
         return
-    hint = "the source's log and the state directory are of different pipelines, or this is a defect: report it"
-    if same_key(known, block.schema):
-        hint = (
-            "was a schema change skipped under another schema.change.behavior? Go back to that one (try_evolve), or "
-            "start over with an empty --state-dir and sink table"
-        )
+    other = _SKIPPED if same_key(known, block.schema) else _OTHER_LOG
     raise EngineError(
         f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
         f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",
         where=str(block.table),
-        hint=hint,
+        hint=f"{_TAKEN_IN}; else {other}",
     )
