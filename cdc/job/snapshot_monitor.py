@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import Store
@@ -53,7 +55,8 @@ class SnapshotMonitor:
         self._report_finished()
         if not self._tables or self._tables == before:
             return
-        self._store.write_json_later(FILE_NAME, snapshot_json(self._tables, now), indent=1)
+        with suppress(StateError):  # for information only; the status document tells of a full disk
+            self._store.write_json_later(FILE_NAME, snapshot_json(self._tables, now), indent=1)
         if not 0 <= now - self._written_s < _LOG_S and self._in_flight():
             self._written_s = now
             for table in self._in_flight()[:MOST_BARS]:

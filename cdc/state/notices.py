@@ -9,7 +9,9 @@ A notice is therefore shown at once, even on an idle pipeline, and by the next r
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from cdc.errors import StateError
 from cdc.state.store import Store
 
 _LOG, _SHOWN = "notices.jsonl", "notices_shown.json"
@@ -38,7 +40,8 @@ class Notices:
             return []
         found = [str(item["notice"]) for item in self._log.items(min(self._shown, count), count)]
         self._shown = count
-        self._store.write_json_later(_SHOWN, {"shown": count})
+        with suppress(StateError):  # the next run shows them again
+            self._store.write_json_later(_SHOWN, {"shown": count})
         return found
 
     def begin(self) -> None:

@@ -7,9 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from cdc.errors import StateError
 from cdc.job.snapshot_monitor import SnapshotMonitor, bar, duration, snapshots_in_progress
 from cdc.schema import TableId
 from cdc.source import TableProgress
+from cdc.state.notices import Notices
 from cdc.state.store import LocalStore
 
 T, U = TableId("shop", "orders"), TableId("shop", "items")
@@ -82,6 +86,24 @@ def test_other_tools_read_a_file(tmp_path: Path) -> None:
     assert world.file()["tables"]["shop.orders"]["rows"] == 100, "asked once a second"
     world.snapshots.update(last=True)
     assert world.file()["tables"]["shop.orders"]["rows"] == 200
+
+
+def test_a_full_disk_under_what_is_for_information_only_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended in the middle of a batch, and Java printed twenty lines before the error."""
+
+    def full(self: LocalStore, *given: object, **more: object) -> None:
+        raise StateError("cannot write the state: No space left on device")
+
+    monkeypatch.setattr(LocalStore, "write_json_later", full)
+    world = World(tmp_path)
+    world.at(2, part(100))
+    world.at(4, part(1000, state="done"))
+    assert [message for message, _ in world.lines] == ["copying", "copied"]
+    notices = Notices(LocalStore(tmp_path))
+    notices.add(["a table was skipped"])
+    assert (notices.drain(), notices.drain()) == (["a table was skipped"], [])
 
 
 def test_a_source_that_copies_nothing_leaves_no_file(tmp_path: Path) -> None:
