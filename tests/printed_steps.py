@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.planner import plan
-from cdc.evolution.steps import ChangeRemark, Check, Statement
+from cdc.evolution.steps import ChangeRemark, Check, KeyCheck, Statement
 from cdc.evolution.table import Layout
 from cdc.schema import SchemaChange
 
@@ -33,6 +33,8 @@ def printed(
                     found.append(step)
                 case Check(table=table, column=column, rows=rows, reason=reason):
                     found.append(Query(dialect.finding(table, column, rows), reason))
+                case KeyCheck(table=table, key=key, reason=reason):
+                    found.append(Query(dialect.shared_key(table, key), reason))
                 case _:
                     found += dialect.statements(step)
     return found

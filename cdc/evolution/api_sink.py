@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cdc.errors import ChangeRefused
 from cdc.evolution import operations as op
 from cdc.evolution.session import TableSession
-from cdc.evolution.steps import Check
+from cdc.evolution.steps import Check, KeyCheck
 from cdc.evolution.table import T
 
 
@@ -100,7 +100,7 @@ class ApiSession(TableSession[T]):
         """Drop a copy left over by a rebuild; for `rebuilds`."""
         raise self._unable(operation)
 
-    def has_rows(self, check: Check) -> bool:
+    def has_rows(self, check: Check | KeyCheck) -> bool:
         """Whether the table has rows that the check excludes; for `checks_rows`."""
         raise ChangeRefused(f"{self.rules.name} cannot check rows", where=str(check.table), resnapshot_helps=True)
 

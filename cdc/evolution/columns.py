@@ -10,7 +10,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution import operations as op
 from cdc.evolution.rebuild import needs_re_snapshot, rebuild
 from cdc.evolution.rules import NewColumn, TableRules
-from cdc.evolution.steps import ChangeRemark, Check, Step
+from cdc.evolution.steps import ChangeRemark, Check, KeyCheck, Step
 from cdc.evolution.table import ActualColumn, ActualTable, Layout, T, same
 from cdc.schema import LAST, AlterColumnType, Column, DataType, Kind, Position, TableId
 from cdc.types import certain
@@ -142,7 +142,9 @@ class ColumnPlanner(Generic[T]):
         key = tuple(part for part in table.key if not same(part, name))
         new = replace(table, columns=tuple(column for column in table.columns if column is not existing), key=key)
         if self._rules.is_fixed(table, name):
-            yield from rebuild(self._rules, self._layout, table, self._rules.with_key(new, key))
+            new = self._rules.with_key(new, key)
+            yield from self.check_key(table, new)
+            yield from rebuild(self._rules, self._layout, table, new)
         elif not self._rules.drops_columns:
             raise needs_re_snapshot(self._rules, table.id, f"column {name} cannot be dropped")
         else:
@@ -179,8 +181,15 @@ class ColumnPlanner(Generic[T]):
         )
 
     def check_key(self, table: ActualTable[T], new: ActualTable[T]) -> Iterator[Step]:
-        """Check that no row has a FLOAT or DOUBLE that becomes text in the new key: a cast spells it differently from
-        later rows, which would not match it."""
+        """Check that the new key identifies each row: some sinks make one of two rows with the same key.
+
+        And that no row has a FLOAT or DOUBLE that becomes text in it: a cast spells it differently from later rows,
+        which would not match it.
+        """
+        longer = table.key and all(new.in_key(name) for name in table.key)
+        if self._rules.rebuilds and new.key and not longer:
+            names = ", ".join(new.key)
+            yield KeyCheck(table.id, new.key, f"rows have the same values in the columns of the new key ({names})")
         for column in new.columns:
             existing = table.column(column.name)
             if existing is None or not new.in_key(column.name) or not self._rules.is_text(column.type):

@@ -113,6 +113,11 @@ class Dialect(TableRules[T]):
         condition = self.condition(self.quoted(column), rows)
         return f"SELECT 1 FROM {self.table_name(table)} WHERE {condition} LIMIT 1"
 
+    def shared_key(self, table: TableId, key: Sequence[str]) -> str:
+        """Return a query that finds a row when two rows have the same values in these columns."""
+        names = ", ".join(self.quoted(name) for name in key)
+        return f"SELECT 1 FROM {self.table_name(table)} GROUP BY {names} HAVING COUNT(*) > 1 LIMIT 1"
+
     def any_row(self, table: TableId) -> str:
         """Return a query that finds a row unless the table is empty."""
         return f"SELECT 1 FROM {self.table_name(table)} LIMIT 1"

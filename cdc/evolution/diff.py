@@ -53,8 +53,9 @@ def diff(old: Table | None, new: Table | None, hints: Hints | None = None) -> li
     """Return the changes from `old` to `new`: applied in order to a table with `old`'s schema they give `new`'s.
 
     Order: rename of the table, dropped columns, new types (under the old column names), renamed columns (those that
-    exchange names in one change), added columns, primary key, comment. Columns on both sides keep their order, as no
-    schema change moves a column.
+    exchange names in one change), added columns, primary key, comment. Columns of an old key are dropped after the new
+    key is there: what is left of the old one identifies no rows. Columns on both sides keep their order, as no schema
+    change moves a column.
     """
     if new is None:
         return [] if old is None else [DropTable(old.id)]
@@ -64,12 +65,19 @@ def diff(old: Table | None, new: Table | None, hints: Hints | None = None) -> li
     before, after = old.schema, new.schema
     origins = _by_name(before, after) if hints.origins is None else hints.origins
     changes: list[SchemaChange] = [] if old.id == new.id else [RenameTable(old.id, new.id)]
-    changes += _column_changes(new.id, before, after, origins, hints.fills)
+    columns = _column_changes(new.id, before, after, origins, hints.fills)
     if _key_after(before, origins) != after.primary_key:
-        changes.append(AlterPrimaryKey(new.id, after.primary_key))
+        late = [one for one in columns if isinstance(one, DropColumn) and _can_go_late(one.name, before, after)]
+        columns = [*(one for one in columns if one not in late), AlterPrimaryKey(new.id, after.primary_key), *late]
+    changes += columns
     if before.comment != after.comment:
         changes.append(AlterTableComment(new.id, after.comment))
     return changes
+
+
+def _can_go_late(name: str, before: TableSchema, after: TableSchema) -> bool:
+    """Whether a dropped column is part of the old key, and no column gets its name."""
+    return name in before.primary_key and name.lower() not in {other.lower() for other in after.names}
 
 
 def _by_name(before: TableSchema, after: TableSchema) -> Origins:

@@ -15,7 +15,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.operations import Operation
 from cdc.evolution.rules import TableRules
-from cdc.evolution.steps import Check, Statement
+from cdc.evolution.steps import Check, KeyCheck, Statement
 from cdc.evolution.table import Layout, T
 from cdc.schema import TableId
 
@@ -45,7 +45,7 @@ class TableSession(ABC, Generic[T]):
         """Return the operation as `cdc plan` shows it. Executes nothing."""
 
     @abstractmethod
-    def has_rows(self, check: Check) -> bool:
+    def has_rows(self, check: Check | KeyCheck) -> bool:
         """Whether a table has rows that prevent a change. Raises SinkError."""
 
     def holds_rows(self, table: TableId) -> bool:
@@ -117,8 +117,10 @@ class SchemaSession(TableSession[T]):
         """Return the statements."""
         return [statement.sql for statement in self.dialect.statements(operation)]
 
-    def has_rows(self, check: Check) -> bool:
+    def has_rows(self, check: Check | KeyCheck) -> bool:
         """Whether a query finds such a row."""
+        if isinstance(check, KeyCheck):
+            return self.finds(self.dialect.shared_key(check.table, check.key))
         return self.finds(self.dialect.finding(check.table, check.column, check.rows))
 
     def holds_rows(self, table: TableId) -> bool:

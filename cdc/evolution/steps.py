@@ -35,6 +35,15 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """Refuses a change, with `reason`, when two rows of the table have the same values in the columns of `key`."""
+
+    table: TableId
+    key: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRemark:
     """Something that the user should know about an applied change."""
 
@@ -42,7 +51,7 @@ class ChangeRemark:
     text: str
 
 
-Step = Operation | Check | ChangeRemark
+Step = Operation | Check | KeyCheck | ChangeRemark
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from cdc.evolution.operations import DropShadowOp, Operation
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.renames import in_turn
 from cdc.evolution.session import TableSession
-from cdc.evolution.steps import ChangeRemark, Check, PlannedChange, Step
+from cdc.evolution.steps import ChangeRemark, Check, KeyCheck, PlannedChange, Step
 from cdc.evolution.table import Layout, T
 from cdc.process.faults import crash_point
 from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId, TableSchema, shadow_of
@@ -161,7 +161,7 @@ def run_step(session: TableSession[T], step: Step) -> Iterator[None]:
         case ChangeRemark(table=table, text=text):
             log.warning("%s: %s", table, text)
             yield
-        case Check(table=table, reason=reason):
+        case Check(table=table, reason=reason) | KeyCheck(table=table, reason=reason):
             if session.has_rows(step):
                 hint = f"change or remove such values in {session.rules.name}: they are not in the log"
                 raise ChangeRefused(reason, where=str(table), hint=hint, resnapshot_helps=True)

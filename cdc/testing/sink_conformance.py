@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
+from cdc.errors import ChangeRefused, SinkError
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -216,6 +217,14 @@ class SinkConformance(DeliveryConformance, CopyConformance):
         change = [("-U", row(1, "a")), ("+U", row(5, "a")), ("-U", row(2, "b")), ("+U", {"id": None, "name": "b"})]
         sink.commit(1, prepare(sink, 1, [block(ORDERS, by_name, change)]))
         assert sorted(harness.rows(ORDERS) or [], key=itemgetter("name")) == [row(5, "a"), {"id": None, "name": "b"}]
+
+    def test_a_new_key_that_rows_share_takes_none_of_them(self, harness: SinkHarness) -> None:
+        """The change is refused where rows with the same key would become one."""
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "a"))], create=True))
+        with suppress(ChangeRefused):
+            sink.apply(1, [AlterPrimaryKey(ORDERS, ("name",))])
+        assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "a")]
 
     # values, sizes, crashes
 

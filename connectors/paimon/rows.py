@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from cdc.evolution.steps import Check
+from cdc.evolution.steps import Check, KeyCheck
 from cdc.types import certain
 from connectors.paimon.library import Catalog, native
 from connectors.paimon.tables import LakeTable
@@ -67,8 +68,10 @@ def _plain(array: pa.Array) -> pa.Array:
     return array
 
 
-def has_rows(catalog: Catalog, table: LakeTable, check: Check) -> bool:
-    """Whether the table has a row that forbids a change; DuckDB checks batch by batch."""
+def has_rows(catalog: Catalog, table: LakeTable, check: Check | KeyCheck) -> bool:
+    """Whether the table has a row that forbids a change; DuckDB checks values batch by batch, and reads keys once."""
+    if isinstance(check, KeyCheck):
+        return _shares_key(read_rows(catalog, table, check.key), check.key)
     condition = certain.condition(quoted(check.column), check.rows)
     for rows in read_rows(catalog, table, [column.name for column in table.columns]):
         with connection() as duck:
@@ -76,3 +79,14 @@ def has_rows(catalog: Catalog, table: LakeTable, check: Check) -> bool:
             if duck.execute(f"SELECT 1 FROM cdc_rows WHERE {condition} LIMIT 1").fetchall():
                 return True
     return False
+
+
+def _shares_key(rows: Iterator[pa.RecordBatch], key: Sequence[str]) -> bool:
+    first = next(rows, None)
+    if first is None:
+        return False
+    names = ", ".join(quoted(name) for name in key)
+    with connection() as duck:
+        duck.register("cdc_rows", pa.RecordBatchReader.from_batches(first.schema, chain([first], rows)))
+        query = f"SELECT 1 FROM cdc_rows GROUP BY {names} HAVING COUNT(*) > 1 LIMIT 1"
+        return bool(duck.execute(query).fetchall())

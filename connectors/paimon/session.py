@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from cdc.errors import ChangeRefused
 from cdc.evolution import operations as op
-from cdc.evolution.steps import Check
+from cdc.evolution.steps import Check, KeyCheck
 from cdc.evolution.table import ActualColumn
 from cdc.schema import TableId, shadow_of
 from connectors.paimon.library import Catalog, identifier, is_dropped, native
@@ -72,8 +72,8 @@ class PaimonSession(LakeSession):
     def _guard_change(self, table: TableId) -> AbstractContextManager[None]:
         return self._catalog.guard_change(str(table))
 
-    def has_rows(self, check: Check) -> bool:
-        """Whether the table has rows that match the check; DuckDB tests them batch by batch."""
+    def has_rows(self, check: Check | KeyCheck) -> bool:
+        """Whether the table has rows that match the check."""
         return has_rows(self._catalog, get_table(self._catalog, check.table), check)
 
     def holds_rows(self, table: TableId) -> bool:

@@ -127,6 +127,18 @@ def test_a_key_that_only_follows_its_columns_is_no_change_of_the_key() -> None:
     assert diff(old, table("b"), origins={"b": "b"}) == [DropColumn(T, "a")]
 
 
+def test_columns_of_an_old_key_are_dropped_after_the_new_key_is_there() -> None:
+    """With what is left of the old key, a sink would make one row of several."""
+    old = table("a", "b", "x", "c", key=("a", "b"))
+    assert diff(old, table("a", "c", key=("c",))) == [
+        DropColumn(T, "x"),
+        AlterColumnType(T, Column("a", INT), Column("a", INT, nullable=False)),
+        AlterColumnType(T, Column("c", INT, nullable=False), Column("c", INT)),
+        AlterPrimaryKey(T, ("c",)),
+        DropColumn(T, "b"),
+    ]
+
+
 def test_a_new_key_makes_its_columns_not_null() -> None:
     old, new = table("a"), table("a", key=("a",))
     assert diff(old, new) == [
