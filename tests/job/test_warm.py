@@ -7,9 +7,11 @@ from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError, WorkerLost
 from cdc.job import query
+from cdc.job.spark.session import is_running
 from cdc.process.repeated import repeatedly
 
 
@@ -41,6 +43,11 @@ def test_workers_that_are_ready_are_not(monkeypatch: pytest.MonkeyPatch) -> None
     told: list[str] = []
     query._warm(lambda: None, lambda: True, lambda: None, told.append)
     assert told == []
+
+
+def test_no_worker_is_getting_ready_any_more_when_the_run_has_ended() -> None:
+    """Its session is cleared by then (`SharedSpark.open_session`): no error, whose trace would be printed."""
+    assert not is_running(SparkSession.__new__(SparkSession), "warm-up")
 
 
 def test_nothing_is_said_any_more_once_a_block_has_failed() -> None:

@@ -351,8 +351,11 @@ def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int, grou
 
 
 def is_running(spark: SparkSession, group: str) -> bool:
-    """Return whether a task of a job group runs, rather than waits for a slot that another task has."""
-    with contextlib.suppress(PySparkException, *JAVA_GONE):
+    """Return whether a task of a job group runs, rather than waits for a slot that another task has.
+
+    Not once the run of the session has ended, which clears the session.
+    """
+    with contextlib.suppress(PySparkException, AttributeError, *JAVA_GONE):
         tracker = spark.sparkContext.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
