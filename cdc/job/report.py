@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from cdc.printable import printable, printable_json
 from cdc.progress import BatchReport, ProgressTotals
+from cdc.state.durable import NO_ROOM
 
 _CLEAR = "\r\x1b[2K"
 _UP = "\x1b[1A\x1b[2K"
@@ -34,26 +35,41 @@ class Reporter:
         self._live = self._err.isatty() and not self._json and not sink
         self._started = self.written_s = time.monotonic()
         self._shown = 0  # lines that stand below the log
+        self._full = ""  # why the last text could not be written
         self._lock = threading.Lock()  # lines also come from the thread that reads what Spark prints
 
     def line(self, message: str, level: str = "info", **fields: Any) -> None:
         """Write one log line with its fields. Fields are plain JSON values and never hold secrets."""
+        text = self._formatted(message, level, fields)
+        with self._lock:
+            missed = self._full
+            self._write(self._err, f"{self._erased()}{text}\n")
+            if missed and not self._full:
+                missing = f"lines before this one may be missing: the log could not be written ({missed})"
+                self._write(self._err, self._formatted(missing, "warning", {}) + "\n")
+            self.written_s = time.monotonic()
+
+    def _formatted(self, message: str, level: str, fields: Mapping[str, Any]) -> str:
         now = datetime.now(UTC)
         if self._json:
             shown = printable_json({"message": message, **fields})
             of_sink = {"sink": self._sink} if self._sink else {}
-            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, **of_sink, **shown}
-            text = json.dumps(record)
-        else:
-            tail = "".join(f" {name}={printable(value)}" for name, value in fields.items())
-            mark = "" if level == "info" else f"{level}: "
-            of_sink_text = f"{self._sink}: " if self._sink else ""
-            text = f"{now.strftime('%H:%M:%S')} {of_sink_text}{mark}{printable(message)}{tail}"
-        with self._lock:
-            self._erase()
-            self._err.write(text + "\n")
-            self._err.flush()
-            self.written_s = time.monotonic()
+            return json.dumps({"time": now.isoformat(timespec="milliseconds"), "level": level, **of_sink, **shown})
+        tail = "".join(f" {name}={printable(value)}" for name, value in fields.items())
+        mark = "" if level == "info" else f"{level}: "
+        of_sink_text = f"{self._sink}: " if self._sink else ""
+        return f"{now.strftime('%H:%M:%S')} {of_sink_text}{mark}{printable(message)}{tail}"
+
+    def _write(self, stream: IO[str], text: str) -> None:
+        """Write a text. A full disk under the log ends no run: the next line that can be written tells of it."""
+        self._full = ""
+        try:
+            stream.write(text)
+            stream.flush()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._full = str(error.strerror)
 
     def batch(self, report: BatchReport) -> None:
         """Write one line per committed batch; on a terminal the status line replaces it."""
@@ -87,8 +103,7 @@ class Reporter:
         with self._lock:
             width = _width(self._err) - 1
             shown = "\n".join(" ".join(printable(text).split("\n"))[:width] for text in (*bars, " | ".join(parts)))
-            self._err.write(_CLEAR + _UP * max(0, self._shown - 1) + shown)
-            self._err.flush()
+            self._write(self._err, _CLEAR + _UP * max(0, self._shown - 1) + shown)
             self._shown = 1 + len(bars)
 
     def summary(
@@ -99,7 +114,7 @@ class Reporter:
         `behavior` is the policy for schema changes; the number of those held back is from the counts. Nothing is
         printed for a run that `failed` before its first commit.
         """
-        self._erase()
+        self._write(self._err, self._erased())
         if failed and not now.batches:
             return
         elapsed = time.monotonic() - self._started
@@ -129,15 +144,16 @@ class Reporter:
         lines += [*_table(now), f"{changes} in {batches}, {elapsed:.1f} s"]
         lines += [f"schema changes: {behavior}{_held_back(now)}"] if behavior else []
         lines += [f"counted: {reason}: {number:,}" for reason, number in sorted(now.counts.items())]
-        self._out.write(
-            "".join(f"{printable(text)}\n" for text in (*lines, *copied))
-        )  # in one call: other runs print too
-        self._out.flush()
+        # In one call: other runs print too.
+        self._write(self._out, "".join(f"{printable(text)}\n" for text in (*lines, *copied)))
+        full, self._full = self._full, ""
+        if full:
+            self.line(f"the summary cannot be written: {full}", level="warning")
 
-    def _erase(self) -> None:
-        if self._shown:
-            self._err.write(_CLEAR + _UP * (self._shown - 1))
-            self._shown = 0
+    def _erased(self) -> str:
+        """The characters that erase what stands below the log, from now on nothing."""
+        shown, self._shown = self._shown, 0
+        return _CLEAR + _UP * (shown - 1) if shown else ""
 
 
 def _counted(number: int, one: str, plural: str) -> str:

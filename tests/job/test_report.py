@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -32,6 +33,35 @@ def report(batch: int = 0) -> BatchReport:
         TaskResult(counts={"invalid-date-to-null shop.u.d": 1, "x": 1}, newest_ms=9),
     ]
     return batch_report(batch, prepared, changes, results, 1.5)
+
+
+class FullDisk(io.StringIO):
+    """Text goes in while there is room."""
+
+    room = True
+
+    def write(self, text: str) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(text)
+
+
+def test_a_full_disk_under_the_log_ends_no_run() -> None:
+    """It ended the run, with an error that named the state directory."""
+    err, out = FullDisk(), FullDisk()
+    reporter = Reporter("text", out, err)
+    err.room = out.room = False
+    reporter.line("one")
+    reporter.batch(report())
+    reporter.summary(ProgressTotals())
+    err.room = True
+    reporter.line("two")
+    reporter.line("three")
+    told = [line[9:] for line in err.getvalue().splitlines()]
+    missing = "lines before this one may be missing: the log could not be written (No space left on device)"
+    assert told == ["two", f"warning: {missing}", "three"]
+    reporter.summary(ProgressTotals(batches=1))
+    assert err.getvalue().endswith("warning: the summary cannot be written: No space left on device\n")
 
 
 def test_what_the_sink_counts_is_added_to_what_the_source_counts() -> None:
