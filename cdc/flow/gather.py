@@ -72,12 +72,11 @@ def _in_order(blocks: list[ChangeBlock]) -> ChangeBlock:
     first = blocks[0]
     if len(blocks) == 1:
         return first
-    rows = pa.Table.from_batches([block.rows for block in blocks]).combine_chunks()
+    batch = pa.concat_batches([block.rows for block in blocks])
     sequence = np.concatenate([block.sequence.to_numpy() for block in blocks])
     number = np.concatenate([block.row.to_numpy() for block in blocks])
     kinds = np.concatenate([block.kinds.to_numpy() for block in blocks])
     times = np.concatenate([block.timestamps_ms.to_numpy() for block in blocks])
-    batch = rows.to_batches()[0] if rows.num_rows else first.rows
     if bool(np.all(sequence[1:] > sequence[:-1])):
         order: Any = None
     else:

@@ -15,13 +15,17 @@ from connectors.duckdb.shared_opening import SharedOpening
 
 _PIECE_ROWS = 1_000_000
 """Rows read per opening of the file: about a second, during which a pipeline's commit waits."""
-_BLOCK_ROWS = 122_880
+_BLOCK_ROWS, _BLOCK_BYTES = 122_880, 64 << 20
+"""Most rows of a block, and the size from which a block gets no more."""
+_VECTOR_ROWS = 2_048
+"""Rows that DuckDB gives at once. They are all in memory, so a block has at most this many of longer rows."""
 _PLAIN = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
     "DOUBLE", "VARCHAR", "BLOB", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "FLOAT[]",
 )  # fmt: skip
 _KEYS = "__cdc_keys"
-_ZONE = "SET TimeZone = 'UTC'"
+_SETTINGS = "SET TimeZone = 'UTC'; SET arrow_large_buffer_size = true"
+"""Arrow's ordinary texts and bytes hold 2 GiB in a column of a block."""
 _Columns = dict[str, tuple[str, str]]
 
 
@@ -53,7 +57,7 @@ class DuckDbRows:
             with self._opening.open() as session:
                 end = 1 + int(session.rows(f"SELECT coalesce(max(rowid), -1) FROM {self._from(session)}")[0][0])
                 where = f"WHERE rowid >= {start} AND rowid < {start + _PIECE_ROWS}"
-                yield from self._query(session, where).to_arrow_reader(_BLOCK_ROWS)
+                yield from _blocks(self._query(session, where))
             start += _PIECE_ROWS
 
     def as_stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -63,16 +67,16 @@ class DuckDbRows:
 
     def _looked_up(self, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         with self._opening.open() as session:
-            session.rows(_ZONE)
+            session.rows(_SETTINGS)
             session.connection.register(_KEYS, pa.Table.from_batches([keys]))
             same = " AND ".join(f"{_KEYS}.{quoted(name)} = __cdc_rows.{quoted(name)}" for name in keys.schema.names)
             columns = ", ".join(f"__cdc_rows.{quoted(name)}" for name in self._schema.names)
             inner = f"SELECT {self._select} FROM {self._from(session)}"
             sql = f"SELECT {columns} FROM ({inner}) __cdc_rows SEMI JOIN {_KEYS} ON {same}"
-            yield from session.connection.sql(sql).to_arrow_reader(_BLOCK_ROWS)
+            yield from _blocks(session.connection.sql(sql))
 
     def _query(self, session: DuckDbSession, where: str) -> duckdb.DuckDBPyRelation:
-        session.rows(_ZONE)
+        session.rows(_SETTINGS)
         return session.connection.sql(f"SELECT {self._select} FROM {self._from(session)} {where}")
 
     def _from(self, session: DuckDbSession) -> str:
@@ -102,6 +106,20 @@ def _columns(session: DuckDbSession, table: TableId) -> _Columns:
     except duckdb.CatalogException:
         return {}
     return {name.casefold(): (name, kind) for name, kind in found}
+
+
+def _blocks(rows: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in blocks, bounded in rows and bytes."""
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    for vector in rows.to_arrow_reader(_VECTOR_ROWS):
+        if held and (count + len(vector) > _BLOCK_ROWS or size + vector.nbytes > _BLOCK_BYTES):
+            yield pa.concat_batches(held)
+            held, count, size = [], 0, 0
+        held.append(vector)
+        count, size = count + len(vector), size + vector.nbytes
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _read(name: str, kind: str) -> str:

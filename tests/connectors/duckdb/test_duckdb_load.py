@@ -293,3 +293,16 @@ def test_a_column_has_a_name_that_the_statements_know_too(tmp_path: Path, name: 
     stored = sink.read_back(table, schema)
     assert stored is not None
     assert sorted(str(row["part"]) for rows in stored.rows(None) for row in rows.to_pylist()) == ["a", "a", "b"]
+
+
+def test_blocks_of_long_texts_are_bounded_in_bytes(tmp_path: Path) -> None:
+    """`cdc verify` failed with an internal error where the texts of 122,880 rows were longer than 2 GiB."""
+    table, schema = TABLES[0], TableSchema((Column("t", DataType.parse("STRING")),))
+    sink = created(sink_at(tmp_path), table, schema)
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        connection.execute("INSERT INTO x.shop.a SELECT repeat('x', 20_000) FROM range(5_000)")
+    stored = sink.read_back(table, schema)
+    assert stored is not None
+    blocks = [(len(rows), rows.nbytes) for rows in stored.rows(None)]
+    assert sum(rows for rows, _ in blocks) == 5_000
+    assert max(size for _, size in blocks) < 64 << 20
