@@ -6,7 +6,7 @@ that file only, and other engines' compaction can tell which file it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,29 +33,67 @@ _DELETES = pa.schema([
 ])  # fmt: skip
 
 
-def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> Any:
-    """Write the rows, with columns in the table's order; return the library's `DataFile`. `table` is the library's."""
-    from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
-    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+class RowsFile:
+    """A data file that is being written. `table` is the library's."""
 
-    file_format = _form(table)
-    fitted = pa.Table.from_batches([rows]).cast(file_format.schema)
-    collected: list[pq.FileMetaData] = []
-    size = _write(table.io, path, fitted, collected)
-    statistics = data_file_statistics_from_parquet_metadata(collected[0], file_format.statistics, file_format.columns)
-    data_file = DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=path,
-        file_format=FileFormat.PARQUET,
-        partition=partition,
-        file_size_in_bytes=size,
-        sort_order_id=None,
-        equality_ids=None,
-        key_metadata=None,
-        **statistics.to_serialized_dict(),
-    )
-    data_file.spec_id = table.metadata.default_spec_id
-    return data_file
+    def __init__(self, table: Any, path: str, partition: Any) -> None:
+        self._table, self._path, self._partition = table, path, partition
+        self._form = _form(table)
+        self._stream = table.io.new_output(path).create(overwrite=True)
+        self._writer: pq.ParquetWriter | None = None
+        self._bounded: set[str] = set()
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file so far."""
+        return int(self._stream.tell())
+
+    def takes(self, rows: pa.RecordBatch) -> bool:
+        """Whether more rows can be written: none with a NaN where the rows before had none, see `_with_statistics`."""
+        return not any(has_nan(rows.column(name)) for name in _floating(rows.schema) if name in self._bounded)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows, with columns in the table's order."""
+        fitted = pa.Table.from_batches([rows]).cast(self._form.schema)
+        if self._writer is None:
+            self._bounded = set(_with_statistics(fitted))
+            statistics = len(self._bounded) == fitted.num_columns or [*self._bounded]
+            self._writer = _open_writer(self._stream, fitted, statistics)
+        self._writer.write_table(fitted, row_group_size=_ROWS_A_GROUP)
+
+    def close(self) -> Any:
+        """Complete the file, in which rows were written; return the library's `DataFile`."""
+        from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
+        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+        assert self._writer is not None, "a file has rows"
+        with self._stream:
+            self._writer.close()
+            size = self.size_bytes
+        sync_to_disk(self._path)
+        statistics = data_file_statistics_from_parquet_metadata(
+            self._writer.writer.metadata, self._form.statistics, self._form.columns
+        )
+        data_file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self._path,
+            file_format=FileFormat.PARQUET,
+            partition=self._partition,
+            file_size_in_bytes=size,
+            sort_order_id=None,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics.to_serialized_dict(),
+        )
+        data_file.spec_id = self._table.metadata.default_spec_id
+        return data_file
+
+
+def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> Any:
+    """Write a file of the rows, with columns in the table's order; return the library's `DataFile`."""
+    file = RowsFile(table, path, partition)
+    file.write(rows)
+    return file.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +131,11 @@ def write_deletes(table: Any, path: str, data_file: Any, positions: np.ndarray) 
 
     target = data_file.file_path
     rows = pa.table([pa.repeat(pa.scalar(target), len(positions)), pa.array(positions, pa.int64())], schema=_DELETES)
-    size = _write(table.io, path, rows, [])
+    with table.io.new_output(path).create(overwrite=True) as stream:
+        with _open_writer(stream, rows, True) as writer:
+            writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
+        size = int(stream.tell())
+    sync_to_disk(path)
     bound = {PATH_ID: target.encode()}
     delete_file = DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,
@@ -122,17 +164,38 @@ def read_columns(io: Any, path: str, fields: Sequence[Any]) -> pa.Table:
 
     A column that the file lacks is NULL.
     """
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
     with io.new_input(path).open() as stream:
         file = pq.ParquetFile(stream)
-        by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field.name for field in file.schema_arrow}
-        present = [by_id[field.field_id] for field in fields if field.field_id in by_id]
+        present = _present(file, fields)
         count = file.metadata.num_rows
-        rows = file.read(columns=present, use_threads=count * len(present) > _FEW_BYTES)
+        rows = file.read(columns=[*present.values()], use_threads=count * len(present) > _FEW_BYTES)
+        return _with_fields(rows, count, fields, present)
+
+
+def read_row_groups(io: Any, path: str, fields: Sequence[Any]) -> Iterator[pa.Table]:
+    """Read columns of a data file as `read_columns`, one row group at a time: a file may be larger than the memory."""
+    with io.new_input(path).open() as stream:
+        file = pq.ParquetFile(stream)
+        present = _present(file, fields)
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            threads = count * len(present) > _FEW_BYTES
+            rows = file.read_row_group(group, columns=[*present.values()], use_threads=threads)
+            yield _with_fields(rows, count, fields, present)
+
+
+def _present(file: pq.ParquetFile, fields: Sequence[Any]) -> dict[int, str]:
+    """The names in the file of the fields that it has, by field id."""
+    by_id = {int((field.metadata or {}).get(b"PARQUET:field_id", -1)): field.name for field in file.schema_arrow}
+    return {field.field_id: by_id[field.field_id] for field in fields if field.field_id in by_id}
+
+
+def _with_fields(rows: pa.Table, count: int, fields: Sequence[Any], present: dict[int, str]) -> pa.Table:
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
     columns = []
     for field in fields:
-        kind, name = _plain(schema_to_pyarrow(field.field_type)), by_id.get(field.field_id)
+        kind, name = _plain(schema_to_pyarrow(field.field_type)), present.get(field.field_id)
         columns.append(pa.nulls(count, kind) if name is None else rows[name].cast(kind))
     return pa.table(columns, names=[field.name for field in fields])
 
@@ -169,28 +232,25 @@ def read_keys(io: Any, data: bytes, path: str) -> pa.Table:
     return found.rename_columns([*key_names(found.num_columns - 2), "file", "pos"])
 
 
-def _write(io: Any, path: str, rows: pa.Table, collected: list[pq.FileMetaData]) -> int:
-    with io.new_output(path).create(overwrite=True) as stream:
-        statistics = _with_statistics(rows)
-        with pq.ParquetWriter(
-            stream, rows.schema, compression="zstd", store_schema=False, write_statistics=statistics,
-            use_dictionary=repeating_columns(rows),
-        ) as writer:  # fmt: skip
-            writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
-        collected.append(writer.writer.metadata)
-        size = int(stream.tell())
-    sync_to_disk(path)
-    return size
+def _open_writer(stream: Any, rows: pa.Table, statistics: bool | list[str]) -> pq.ParquetWriter:
+    """A writer for these rows, and more of the kind."""
+    return pq.ParquetWriter(
+        stream, rows.schema, compression="zstd", store_schema=False, write_statistics=statistics,
+        use_dictionary=repeating_columns(rows),
+    )  # fmt: skip
 
 
-def _with_statistics(rows: pa.Table) -> bool | list[str]:
-    """The columns that get statistics, which are those without NaN; True for all.
+def _with_statistics(rows: pa.Table) -> list[str]:
+    """The columns that get statistics, which are those without NaN.
 
     The format's bounds ignore NaN, so a reader that takes NaN for the greatest number (DuckDB) would skip rows.
     """
-    floating = [field.name for field in rows.schema if pa.types.is_floating(field.type)]
-    without = {name for name in floating if has_nan(rows[name])}
-    return [name for name in rows.schema.names if name not in without] if without else True
+    without = {name for name in _floating(rows.schema) if has_nan(rows[name])}
+    return [name for name in rows.schema.names if name not in without]
+
+
+def _floating(schema: pa.Schema) -> list[str]:
+    return [field.name for field in schema if pa.types.is_floating(field.type)]
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

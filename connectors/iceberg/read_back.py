@@ -31,10 +31,11 @@ class LakeRows:
             files = SnapshotFiles.of(table)
             if keys is None:
                 for file in files.data.values():
-                    yield self._columns.select_columns(live_rows(table, files, file))
+                    yield from map(self._columns.select_columns, live_rows(table, files, file))
                 return
             names = {name.casefold(): name for name in keys.schema.names}
             key_columns = [keys.column(names[name.casefold()]) for name in table.key]
             positions = find(table, files, pa.table(key_columns, names=list(table.key)))
             for path in positions:
-                yield matching(self._columns.select_columns(live_rows(table, files, files.data[path])), keys)
+                for rows in live_rows(table, files, files.data[path]):
+                    yield matching(self._columns.select_columns(rows), keys)

@@ -59,7 +59,7 @@ class IcebergSession(LakeSession):
         found = get_table(self._catalog, table)
         with self._catalog.guard(str(table)):
             files = SnapshotFiles.of(found)
-            return any(live_rows(found, files, file).num_rows for file in files.data.values())
+            return any(rows.num_rows for file in files.data.values() for rows in live_rows(found, files, file))
 
     def identity(self, table: TableId) -> str | None:
         """The table's UUID."""

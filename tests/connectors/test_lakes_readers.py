@@ -18,7 +18,7 @@ from test_lakes_reports import LAKES, T, commit, judged, prepared, schema, texts
 from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.testing import block
-from connectors.iceberg import manifest_cache
+from connectors.iceberg import manifest_cache, rewrite
 from connectors.iceberg.lru_cache import LruCache
 from connectors.paimon.file_writer import column_stats
 
@@ -32,8 +32,10 @@ VALUES = {1: [0.5, NAN], 2: [NAN, NAN], 3: [-0.0, -1.0], 4: [0.0, 7.0], 5: [None
 """By batch, so by file."""
 
 
-def test_numbers_that_are_none_are_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece_bytes", [1, 128 << 20], ids=["one by one", "at once"])
+def test_numbers_that_are_none_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
     """Iceberg: NaN is greater than any number to DuckDB and is in no bounds; a file with it is not passed over."""
+    monkeypatch.setattr(rewrite, "_PIECE_BYTES", piece_bytes)
     harness = IcebergHarness(tmp_path, {"sink.compaction": "off"})
     harness.sink().apply(0, [CreateTable(T, NUMBERS)])
     for batch, values in VALUES.items():
@@ -171,6 +173,24 @@ def _look(lake: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
     monkeypatch.setattr(manifest_cache, "_lists", LruCache(1_000, len))
     monkeypatch.setattr(manifest_cache, "_files", LruCache(1_000, len))
     return manifest_cache, "read_entries"
+
+
+@LAKES
+@pytest.mark.parametrize("key", [(), ("id",)], ids=["no key", "key"])
+def test_files_of_rows_that_compress_well_are_merged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: Any, key: tuple[str, ...]
+) -> None:
+    """Merged files were cut by the bytes of rows in memory: they were as small as before, and merged without end."""
+    monkeypatch.setattr(rewrite, "_PIECE_BYTES", 1 << 20)
+    small = {"table.properties.target-file-size": "1 mb"} if lake is PaimonHarness else {}
+    harness = lake(tmp_path, {"sink.compaction": "off", **small})
+    of = TableSchema((Column("id", DataType.parse("INT"), not key), Column("v", DataType.parse("STRING"))), key)
+    harness.sink().apply(0, [CreateTable(T, of)])
+    for batch in range(6):
+        commit(harness, batch, of, ("+I", {"id": batch, "v": f"{batch}" * 400_000}))
+    assert harness.sink().compact(T).startswith("6 files merged")
+    assert harness.sink().compact(T).startswith("0 files merged")
+    assert {int(row["id"]): row["v"] for row in harness.rows(T)} == {id_: f"{id_}" * 400_000 for id_ in range(6)}
 
 
 @LAKES
