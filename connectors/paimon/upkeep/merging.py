@@ -23,7 +23,9 @@ from connectors.paimon.types import arrow_type
 from connectors.shared.lake.columns import converted
 
 SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
-_ROWS = 1 << 20
+_PIECE_ROWS, _PIECE_BYTES = 1 << 20, 64 << 20
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+"""Texts and bytes of one array are at most 2 GiB, which those of a merge may exceed."""
 
 
 def merge_files(
@@ -36,15 +38,39 @@ def merge_files(
         files: the files, oldest first; among rows with the same sequence number, that of the later file counts.
         last: whether the bucket has no older files, so that deletes can be left out.
     """
-    library = table.library.copy({"data-file.prefix": prefix})
     rows = pa.concat_tables([_read(table, entry, file) for file in files])
+    library = table.library.copy({"data-file.prefix": prefix, **_file_size(table, rows, files)})
+    schema = rows.schema
+    rows = rows.cast(pa.schema([field.with_type(_LARGE.get(field.type, field.type)) for field in schema]))
     if table.key:
         rows = _newest(rows, [f"_KEY_{name}" for name in table.library.trimmed_primary_keys])
         if last:
             rows = rows.filter(pc.not_equal(rows.column(KIND), DELETE))
-    pieces: Iterator[pa.Table] = (rows.slice(at, _ROWS) for at in range(0, rows.num_rows, _ROWS))
+    pieces = (_copied(piece).cast(schema) for piece in _pieces(rows))
     merged = written_files(library, tuple(entry.partition.values), entry.bucket, pieces)
     return [replace(file, level=level if table.key else 0, file_source=1) for file in merged]
+
+
+def _file_size(table: LakeTable, rows: pa.Table, files: Sequence[Any]) -> dict[str, str]:
+    """The option for files of the table's target size: the library compares it with the rows' size in memory."""
+    stored = sum(file.file_size for file in files)
+    target = table.library.options.target_file_size(bool(table.key))
+    return {"target-file-size": f"{max(target, target * rows.nbytes // max(1, stored))} b"}
+
+
+def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows in pieces, limited in rows and bytes; a piece may be one row."""
+    if rows.num_rows > 1 and (rows.num_rows > _PIECE_ROWS or rows.nbytes > _PIECE_BYTES):
+        half = rows.num_rows // 2
+        yield from _pieces(rows.slice(0, half))
+        yield from _pieces(rows.slice(half))
+    elif rows.num_rows:
+        yield rows
+
+
+def _copied(rows: pa.Table) -> pa.Table:
+    """The same rows with memory of their own: the offsets of a slice of long texts are beyond 2 GiB."""
+    return pa.Table.from_batches(batch.take(pa.array(np.arange(batch.num_rows))) for batch in rows.to_batches())
 
 
 def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
