@@ -149,8 +149,10 @@ def _alter_table(statement: AlterTableStatement, work: StatementWork) -> None:
             reason = "; ".join(values.reason for values in outcome.uncertain)
             if reason and not work.leave_uncertain(table, reason, same_rows=not outcome.uncertain_key):
                 reasons = (values.reason for values in outcome.uncertain if values.unseen)
+                lost = "; if it is in the key, changes of such rows do not find them: run `cdc resync`"
+                lost = lost if outcome.uncertain_key else ""
                 work.notices += [
-                    f"{table}: {reason}; the log does not tell what rows already there have" for reason in reasons
+                    f"{table}: {reason}; the log does not tell what rows already there have{lost}" for reason in reasons
                 ]
     if target is not None:
         rename_tables([(table, work.known.known_name(target))], work)

@@ -227,6 +227,16 @@ def test_what_no_sink_can_see_is_told_where_nothing_is_copied(
     assert "column a" in notice
 
 
+@together("clause, lost", [
+    ("ADD k INT AUTO_INCREMENT PRIMARY KEY", True), ("ADD k INT AUTO_INCREMENT UNIQUE", False),
+])  # fmt: skip
+def test_rows_that_no_change_finds_are_told_of_where_nothing_is_copied(clause: str, lost: bool) -> None:
+    one = TableDefinitions(captures=lambda table: True)
+    one.apply("CREATE TABLE t (a INT)", "shop")
+    [notice] = one.apply(f"ALTER TABLE t {clause}", "shop").notices
+    assert ("changes of such rows do not find them" in notice) == lost
+
+
 @together("after, told", [("VARCHAR(20)", True), ("INT", True), ("DATETIME", False)])
 def test_dates_that_no_calendar_has_are_told_of_where_they_become_something_else(after: str, told: bool) -> None:
     one = TableDefinitions(captures=lambda table: True)
