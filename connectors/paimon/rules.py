@@ -105,7 +105,11 @@ class PaimonRules(LakeRules):
         partition_keys = tuple(name for name in table.partition if name.casefold() in types)
         if key:
             key = (*key, *(name for name in partition_keys if not any(same(name, part) for part in key)))
-        return replace(table, key=key, partition=partition_keys)
+        properties = dict(table.properties)
+        if bool(key) != bool(table.key):  # only a table with a key has numbered buckets
+            properties.pop("bucket", None)
+            properties |= {name: value for name, value in self.new_properties().items() if name == "bucket"}
+        return replace(table, key=key, partition=partition_keys, properties=properties)
 
     def renamed_column(self, table: ActualTable[str], old_name: str, new_name: str) -> PartitionedTable:
         """The table with the column renamed, also among the partition columns."""

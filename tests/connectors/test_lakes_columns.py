@@ -16,6 +16,7 @@ from cdc.errors import ChangeRefused
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
+    AlterPrimaryKey,
     Column,
     CreateTable,
     DataType,
@@ -127,6 +128,22 @@ def test_numbers_of_rows_that_paimon_copies_are_what_servers_make_of_them(tmp_pa
     pairs = zip(before.columns[1:], after.columns[1:], strict=True)
     harness.sink().apply(1, [AlterColumnType(T, new, old) for old, new in pairs])
     assert texts(harness.rows(T), *names) == [tuple(text for *_, text in RETYPED)]
+
+
+@pytest.mark.parametrize(("options", "buckets"), [({}, "1"), ({"sink.buckets": "2"}, "2")])
+def test_a_paimon_table_that_gets_a_key_gets_buckets(tmp_path: Path, options: dict[str, str], buckets: str) -> None:
+    harness = PaimonHarness(tmp_path, options)
+    keyless = TableSchema((column("id", nullable=False), column("a")), ())
+    harness.sink().apply(0, [CreateTable(T, keyless)])
+    commit(harness, 0, keyless, ("+I", {"id": 1, "a": 1}))
+    keyed = numbers("id", "a")
+    harness.sink().apply(1, [AlterPrimaryKey(T, ("id",))])
+    commit(harness, 1, keyed, ("+U", {"id": 1, "a": 7}), ("+I", {"id": 2, "a": 2}))
+    assert texts(harness.rows(T), "id", "a") == [("1", "7"), ("2", "2")]
+    assert harness.table(T).options["bucket"] == buckets
+    harness.sink().apply(2, [AlterPrimaryKey(T, ())])
+    commit(harness, 2, keyless, ("+I", {"id": 2, "a": 2}))
+    assert texts(harness.rows(T), "id", "a") == [("1", "7"), ("2", "2"), ("2", "2")]
 
 
 def test_values_that_paimon_cannot_convert_are_null_until_their_rows_are_copied(tmp_path: Path) -> None:
