@@ -127,7 +127,7 @@ class Sender:
         except ErrorAnswer as refused:
             if refused.status == 413:
                 return self._halves(body, highest)
-            hint = "the server refused the whole request; nothing of it is in"
+            hint = "let the cluster accept writes again; nothing of the request is stored, a new run sends it"
             raise SinkError(str(refused), where=self.client.hosts[0], hint=hint) from None
         for found in (found for item in answer.get("items", ()) for found in item.values()):
             if found.get("result") == "noop":

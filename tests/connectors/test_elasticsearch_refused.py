@@ -156,6 +156,23 @@ def test_a_cluster_that_fails_refuses_no_schema_change(harness: Harness, status:
     assert isinstance(told.value, ChangeRefused) == skipped
 
 
+def test_a_refused_request_tells_the_next_step(harness: Harness) -> None:
+    """As in a cluster that somebody has made read-only (`cluster.blocks.read_only`)."""
+    sink, send = harness.sink(), SearchClient.send
+    handles = prepared(sink, 0, orders(("+I", 1, 1.0)))
+
+    def blocked(self: SearchClient, method: str, path: str, *given: Any, **more: Any) -> Any:
+        if path.startswith("/_bulk"):
+            raise ErrorAnswer(403, "cluster_block_exception", "cluster read-only (api)")
+        return send(self, method, path, *given, **more)
+
+    with patch.object(SearchClient, "send", blocked), pytest.raises(SinkError) as told:
+        sink.commit(0, handles)
+    assert told.value.hint.startswith("let the cluster accept writes")
+    assert harness.sink().commit(0, handles) == {}
+    assert prices(harness) == {"1": 1.0}
+
+
 def test_a_document_larger_than_a_request_may_be_is_a_letter(harness: Harness, tmp_path: Path) -> None:
     """The body is halved until it is alone."""
     sink = harness.sink()
