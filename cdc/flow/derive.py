@@ -13,10 +13,11 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from cdc.events import SourceEvent
 from cdc.flow.attempt import Renames, try_of
-from cdc.flow.batch_events import BatchEvents, EventCollector
+from cdc.flow.batch_events import BatchEvents, EventCollector, tables_without_values
 from cdc.flow.middle import Middle
 from cdc.route import RouteGuard
 from cdc.schema import CreateTable, SchemaChange, TableId
@@ -155,7 +156,7 @@ class Derivation:
 
         The operations are the same unless the pipeline file was edited since. If they differ, shadow tables that the
         earlier tries have touched start again, as their content is unknown, and tables and columns that those have
-        dropped or narrowed are as before again.
+        dropped or narrowed are as before again. A column whose values were dropped is re-snapshotted with its table.
         """
         now = self.circumstances(batch)
         found = batch_outcome(now, before.tables, collected.events, edits=collected.edits)
@@ -166,5 +167,11 @@ class Derivation:
             lacking = {table for name, table in firsts if name in _TAKEN_AWAY}
             altered = set(firsts) - set(this.by_first_names())
             narrow = {table for name, table in altered if name == "alter.column.type"} - lacking
-            found = batch_outcome(now, before.tables, collected.events, touched, lacking, narrow, collected.edits)
+            again = partial(
+                batch_outcome, now, before.tables, touched=touched, lacking=lacking, narrow=narrow,
+                edits=collected.edits,
+            )  # fmt: skip
+            found = again(collected.events)
+            if lost := tables_without_values(self._tries, this, before.sink, collected.after.rules, found.after):
+                found = again([*collected.events, *self._events.uncertain(lost)])
         return found

@@ -57,11 +57,13 @@ class Try:
         operations: the name of each schema change (`cdc.schema_json.change_name`) and its sink table, in order.
         digest: of all schema changes; empty if there are none.
         renames: renames of sink tables among them, as (old name, new name), in order.
+        sink: the schemas of changed sink tables after it, None for removed ones.
     """
 
     operations: tuple[tuple[str, TableId], ...] = ()
     digest: str = ""
     renames: tuple[tuple[TableId, TableId], ...] = ()
+    sink: Mapping[TableId, TableSchema | None] = field(default_factory=dict, compare=False)
 
     def is_renamed_otherwise(self, now: Try) -> bool:
         """Whether another try of the batch, `now`, needs the tables under their names from before the renames.
@@ -74,6 +76,12 @@ class Try:
         names = [("create.table", table) for table, _ in self.renames]
         renames = [at for at, (name, _) in enumerate(self.operations) if name == "rename.table"]
         return any(each in self.operations[:at] for each, at in zip(names, renames, strict=True))
+
+    def last_name(self, table: TableId) -> TableId:
+        """The name of a sink table after the renames."""
+        for old, new in self.renames:
+            table = new if table == old else table
+        return table
 
     def by_first_names(self) -> Iterator[tuple[str, TableId]]:
         """Yield the operations with the name that their sink table had before all of them."""
@@ -236,7 +244,7 @@ def try_of(entry: Json) -> Try:
     """The operations of an entry."""
     operations = tuple((str(name), table_from_json(table)) for name, table in entry.get("operations", ()))
     renames = tuple((table_from_json(table), table_from_json(new)) for table, new in entry.get("renames", ()))
-    return Try(operations, entry.get("digest", ""), renames)
+    return Try(operations, entry.get("digest", ""), renames, sink_of(entry))
 
 
 _READ: Mapping[str, Callable[[Json], Mapping[Any, Any]]] = {

@@ -105,6 +105,19 @@ def test_a_column_that_was_taken_away_and_stays_by_the_edited_file_is_added_agai
     assert "note" in sink.rows(A)[-1]
 
 
+def test_a_column_that_was_taken_away_and_is_made_by_the_edited_file_gets_its_values_again(tmp_path: Path) -> None:
+    """The edit that dropped the column is reverted before its batch is decided."""
+    now = {A: rows(SMALL, 1, 2, sequence=9)}
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], now))
+    pipeline.sink = sink = Away()
+    pipeline.run(ruled(r"shop.\.*", r"\*, id + 1 AS more"))
+    source.add(rows(SMALL, 2, sequence=3))
+    sink.interrupt(pipeline, to())
+    assert [*sink.rows(A)[0]] == ["id"]
+    pipeline.run(ruled(r"shop.\.*", r"\*, id + 1 AS more"))
+    assert sorted((row["id"], row["more"]) for row in sink.rows(A)) == [(1, 2), (2, 3)]
+
+
 def test_one_that_cannot_be_taken_back_refuses_the_edit(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
     pipeline.sink = sink = Away()
