@@ -67,13 +67,14 @@ class RunLock:
         file.seek(0)
         earlier = _holder(file.read())
         try:
+            self._refuse_copy(earlier)
             self._await_java(earlier)
         except StateError:
             file.close()
             raise
         _remove_scratch(earlier)
         self._file = file
-        self._write({"driver": os.getpid()})
+        self._write({"driver": os.getpid(), "driver_started": start_time(os.getpid())})
 
     def _acquire(self, file: IO[str]) -> None:
         """Lock the file; retries while `is_locked` of another process holds it. Raises OSError if another run does."""
@@ -132,6 +133,16 @@ class RunLock:
                 self._file.flush()
             except OSError as error:
                 raise state_error(self._path, error) from error
+
+    def _refuse_copy(self, holder: dict[str, int | str]) -> None:
+        """Raise StateError if the run that the file names is active: it holds the lock of another directory."""
+        pid = holder.get("driver")
+        if isinstance(pid, int) and pid != os.getpid() and start_time(pid) == holder.get("driver_started") != "":
+            raise StateError(
+                f"is a copy of the state directory of a run that is active (process {pid})",
+                where=str(self._path.parent),
+                hint="remove it; a second run from there begins with `cdc savepoint`, and `cdc run FILE --from-savepoint`",
+            )
 
     def _await_java(self, holder: dict[str, int | str]) -> None:
         pid = holder.get("java")

@@ -79,7 +79,8 @@ def test_the_java_process_is_on_record_while_it_runs(tmp_path: Path) -> None:
     lock.acquire()
     lock.name_java(os.getpid())
     assert json.loads((tmp_path / "lock").read_text()) == {
-        "driver": os.getpid(), "java": os.getpid(), "java_started": start_time(os.getpid()),
+        "driver": os.getpid(), "driver_started": start_time(os.getpid()),
+        "java": os.getpid(), "java_started": start_time(os.getpid()),
     }  # fmt: skip
     lock.release()
     assert json.loads((tmp_path / "lock").read_text()) == {}
@@ -121,6 +122,15 @@ def test_a_java_process_that_stays_is_named(tmp_path: Path, stranger: subprocess
     stranger.kill()
     stranger.wait()
     acquired_and_released(RunLock(tmp_path, sleep=never))  # the refused run does not hold it
+
+
+def test_a_copy_of_an_active_run_s_directory_is_refused(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
+    """The error told to kill the Java process of the other run, which was in order."""
+    left(tmp_path, driver=stranger.pid, driver_started=start_time(stranger.pid), java=1, java_started=start_time(1))
+    with pytest.raises(StateError, match=rf"is a copy of the state directory .* \(process {stranger.pid}\)"):
+        RunLock(tmp_path, sleep=never).acquire()
+    left(tmp_path, driver=stranger.pid, driver_started="12345")
+    acquired_and_released(RunLock(tmp_path, sleep=never))
 
 
 @together("content", ["", "{", "[]", '{"java": "x"}', "\x00"])
