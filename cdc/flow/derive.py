@@ -155,8 +155,8 @@ class Derivation:
         """Derive the batch, consistent with what an earlier try may have applied already.
 
         The operations are the same unless the pipeline file was edited since. If they differ, shadow tables that the
-        earlier tries have touched start again, as their content is unknown, and tables and columns that those have
-        dropped or narrowed are as before again. A column whose values were dropped is re-snapshotted with its table.
+        earlier tries have touched start again, as their content is unknown, and tables, columns and keys that those
+        have dropped or altered are as before again. A table whose values were dropped is re-snapshotted.
         """
         now = self.circumstances(batch)
         found = batch_outcome(now, before.tables, collected.events, edits=collected.edits)
@@ -167,8 +167,9 @@ class Derivation:
             lacking = {table for name, table in firsts if name in _TAKEN_AWAY}
             altered = set(firsts) - set(this.by_first_names())
             narrow = {table for name, table in altered if name == "alter.column.type"} - lacking
+            rekeyed = {table for name, table in altered if name == "alter.primary.key"} - lacking
             again = partial(
-                batch_outcome, now, before.tables, touched=touched, lacking=lacking, narrow=narrow,
+                batch_outcome, now, before.tables, touched=touched, lacking=lacking, narrow=narrow, rekeyed=rekeyed,
                 edits=collected.edits,
             )  # fmt: skip
             found = again(collected.events)

@@ -17,6 +17,7 @@ from cdc.evolution.merge import find, fits_exactly
 from cdc.route import RouteTable, Target
 from cdc.schema import (
     AlterColumnType,
+    AlterPrimaryKey,
     CreateTable,
     DropShadow,
     RenameTable,
@@ -140,6 +141,12 @@ class Machine:
         schema = self.tables.sinks.schemas.get(table)
         for column in () if schema is None else schema.columns:
             self.tables.sinks.plan(AlterColumnType(table, column, column, keeps=True))
+
+    def restore_key(self, table: TableId) -> None:
+        """Give a sink table the key again that it had before an earlier try of the batch."""
+        schema = self.tables.sinks.schemas.get(table)
+        if schema is not None:
+            self.tables.sinks.plan(AlterPrimaryKey(table, schema.primary_key))
 
     def drop_stale_shadow(self, table: TableId) -> None:
         """Drop a shadow table that an earlier try of the batch has created, unless this try has it too."""
@@ -340,6 +347,7 @@ def batch_outcome(
     touched: Iterable[TableId] = (),
     lacking: Iterable[TableId] = (),
     narrow: Iterable[TableId] = (),
+    rekeyed: Iterable[TableId] = (),
     edits: Iterable[on.Event] = (),
 ) -> BatchOutcome:
     """The outcome of the events of a batch, after the effects of an edited pipeline file.
@@ -348,11 +356,14 @@ def batch_outcome(
         touched: sink tables whose shadow tables have unknown content: these are recreated, or dropped if not needed.
         lacking: sink tables that may be missing or lack columns.
         narrow: sink tables whose columns may have narrower types.
+        rekeyed: sink tables that may have another key.
         edits: the effects of the edited file, besides those of its routes.
 
     Raises ChangeRefused if the run has to stop, EngineError for an impossible event, EditRefused.
     """
     machine, touched = Machine(now, before), sorted(touched)
+    for table in sorted(rekeyed):
+        machine.restore_key(table)
     for table in sorted(lacking):
         machine.restore_columns(table)
     for table in sorted(narrow):

@@ -118,6 +118,18 @@ def test_a_column_that_was_taken_away_and_is_made_by_the_edited_file_gets_its_va
     assert sorted((row["id"], row["more"]) for row in sink.rows(A)) == [(1, 2), (2, 3)]
 
 
+def test_a_key_that_was_altered_and_is_none_by_the_edited_file_is_as_before(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
+    pipeline.sink = sink = Away()
+    pipeline.run(to())
+    source.add(rows(SMALL, 2, sequence=3))
+    made = RuleTexts(projection=text(r"\*, id + 1 AS more"), primary_keys=text("id, more"))
+    sink.interrupt(pipeline, replace(to(), rules=Rules([RuleSource("transform[0]", "shop.a", made)], RuleSettings())))
+    pipeline.run(ruled(r"shop.\.*", r"\*, id + 1 AS more"))
+    assert pipeline.ids(A) == [1, 2]
+    assert sink._schemas[A].primary_key == ("id",)
+
+
 def test_one_that_cannot_be_taken_back_refuses_the_edit(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path, source := LiveSource([CreateTable(A, SMALL), rows(SMALL, 1)], {}))
     pipeline.sink = sink = Away()
