@@ -26,6 +26,7 @@ from cdc.errors import ChangeRefused, EditRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
 from cdc.flow.refusal_judge import RefusalJudge
+from cdc.flow.tries import Renames
 from cdc.schema import (
     AddColumn,
     CreateShadow,
@@ -39,9 +40,7 @@ from cdc.schema import (
     SwapShadow,
     TableId,
 )
-from cdc.schema_json import change_name
 from cdc.state.store import Store
-from cdc.tables.entry import Try
 from cdc.tables.states import Schemas
 
 log = logging.getLogger(__name__)
@@ -52,22 +51,11 @@ _NOT_TWICE = (RenameColumn, RenameColumns, RenameTable, SwapShadow)
 """Changes that must not be applied twice: the old name is gone by then, or belongs to another table or column. They are
 tried one by one, so that it is known which are applied."""
 
-Renames = Sequence[tuple[TableId, TableId]]
-"""Renames of sink tables as (old name, new name), in order."""
-
 Missing = Callable[[Sequence[TableId]], Sequence[TableId] | None]
 """Returns those of the tables that the sink does not have; None if that cannot be queried."""
 
 Apply = Callable[[Sequence[SchemaChange]], None]
 """Applies changes to the sink. Raises ChangeRefused."""
-
-
-def try_of(operations: Sequence[SchemaChange]) -> Try:
-    """The operations about to be applied, as the table log stores them."""
-    if not operations:
-        return Try()
-    renames = tuple((each.table, each.new_table) for each in operations if isinstance(each, RenameTable))
-    return Try(tuple((change_name(each), each.table) for each in operations), digest(operations), renames)
 
 
 class Attempts:

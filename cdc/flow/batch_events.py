@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.events import CaptureEnded, SourceEvent, TableCreated, TableRenamed, Uncertain
-from cdc.evolution.merge import find
 from cdc.flow.middle import Middle
 from cdc.schema import TableId
 from cdc.source import Snapshots, Source
 from cdc.tables import events as on
-from cdc.tables.entry import TableViews, Try
+from cdc.tables.entry import TableViews
 from cdc.tables.machine import unfit_rows
 from cdc.tables.pauses import paused_tables
 from cdc.tables.requests import Mailbox, Request, RequestKind
-from cdc.tables.states import NO_MEMBER, Schemas, Tables, TableState
+from cdc.tables.states import NO_MEMBER, Tables, TableState
 from cdc.transform.rule_events import apply_rules
 
 log = logging.getLogger(__name__)
@@ -125,23 +124,3 @@ def _tables_that_come(events: Iterable[SourceEvent]) -> set[TableId]:
 
 def _requested(requests: Sequence[Request]) -> list[on.Event]:
     return [_REQUESTED[request.kind](request.table) for request in requests]
-
-
-def tables_without_values(
-    tries: Sequence[Try], this: Try, before: Schemas, rules: Schemas, after: Tables
-) -> set[TableId]:
-    """Source tables with a column whose values an earlier try has dropped in the sink, and which is there after all.
-
-    `before` and `after` are the sink's tables, `rules` the schemas of the rows.
-    """
-    last = {this.last_name(table): (table, schema) for table, schema in before.items()}
-    found = set[TableId]()
-    for (source, table), pair in after.pairs.items():
-        if pair.state in NO_MEMBER or table not in last or source not in rules:
-            continue
-        first, old = last[table]
-        kept = [name for name in old.names if find(rules[source], name) and find(after.sinks.get(table, old), name)]
-        schemas = [one.sink.get(one.last_name(first), old) for one in tries]
-        if any(schema is None or find(schema, name) is None for schema in schemas for name in kept):
-            found.add(source)
-    return found

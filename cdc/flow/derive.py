@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cdc.events import SourceEvent
-from cdc.flow.attempt import Renames, try_of
-from cdc.flow.batch_events import BatchEvents, EventCollector, tables_without_values
+from cdc.flow.batch_events import BatchEvents, EventCollector
 from cdc.flow.middle import Middle
+from cdc.flow.tries import Renames, leftovers, tables_without_values, try_of
 from cdc.route import RouteGuard
 from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.source import Source
@@ -32,13 +32,6 @@ from cdc.tables.states import Schemas
 from cdc.tables.table_map import Circumstances
 
 log = logging.getLogger(__name__)
-
-_SHADOW_CHANGES = frozenset(
-    ("drop.shadow", "create.shadow", "drop.table", "rename.table", "swap.shadow", "truncate.table")
-)
-"""Names of changes that create or remove a shadow table, alone or together with its table."""
-_TAKEN_AWAY = frozenset(("drop.column", "drop.table", "rename.column"))
-"""Names of changes after which a table or a column is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +152,11 @@ class Derivation:
         have dropped or altered are as before again. A table whose values were dropped is re-snapshotted.
         """
         now = self.circumstances(batch)
-        found = batch_outcome(now, before.tables, collected.events, edits=collected.edits)
+        outcome = partial(batch_outcome, now, before.tables, edits=collected.edits)
+        found = outcome(collected.events)
         if self._tries and self._tries[-1].digest != (this := try_of(found.operations)).digest:
-            operations = [each for one in self._tries for each in one.operations]
-            touched = {table for name, table in operations if name in _SHADOW_CHANGES}
-            firsts = [each for one in self._tries for each in one.by_first_names()]
-            lacking = {table for name, table in firsts if name in _TAKEN_AWAY}
-            altered = set(firsts) - set(this.by_first_names())
-            narrow = {table for name, table in altered if name == "alter.column.type"} - lacking
-            rekeyed = {table for name, table in altered if name == "alter.primary.key"} - lacking
-            again = partial(
-                batch_outcome, now, before.tables, touched=touched, lacking=lacking, narrow=narrow, rekeyed=rekeyed,
-                edits=collected.edits,
-            )  # fmt: skip
-            found = again(collected.events)
+            outcome = partial(outcome, left=leftovers(self._tries, this))
+            found = outcome(collected.events)
             if lost := tables_without_values(self._tries, this, before.sink, collected.after.rules, found.after):
-                found = again([*collected.events, *self._events.uncertain(lost)])
+                found = outcome([*collected.events, *self._events.uncertain(lost)])
         return found

@@ -33,7 +33,7 @@ from cdc.tables.operations import OPERATE, begin_shadow, swap_if_complete
 from cdc.tables.sinks import Notice, with_shard
 from cdc.tables.states import ABSENT, NO_MEMBER, OPEN_ORDERS, SNAPSHOTTED, Pair, PairState, Tables, TableState
 from cdc.tables.step import Step
-from cdc.tables.table_map import Circumstances, TableMap
+from cdc.tables.table_map import NO_LEFTOVERS, Circumstances, Leftovers, TableMap
 from cdc.tables.transitions import TRANSITIONS
 
 MOVED = "its rows go to another table of the sink"
@@ -124,35 +124,27 @@ class Machine:
             moves += [on.RouteRemoved(source, old[table]) for table in sorted(old.keys() - new.keys())]
         return moves
 
-    def restart_shadow(self, table: TableId) -> None:
-        """Recreate the shadow table of a table, if there is one, as its content is unknown."""
-        if self.tables.sinks.state(table).shadowed:
-            begin_shadow(self.tables, table, None)
-            self._handle_induced()
+    def restore(self, left: Leftovers) -> None:
+        """Give sink tables the form again that they had before earlier tries of the batch."""
+        sinks, known = self.tables.sinks, self.tables.sinks.schemas
+        for table in filter(known.__contains__, left.rekeyed):
+            sinks.plan(AlterPrimaryKey(table, known[table].primary_key))
+        for table in filter(known.__contains__, left.lacking):
+            sinks.plan(CreateTable(table, known[table]))
+        for table in filter(known.__contains__, left.narrow):
+            for column in known[table].columns:
+                sinks.plan(AlterColumnType(table, column, column, keeps=True))
+        for table in left.shadows:
+            if sinks.state(table).shadowed:
+                begin_shadow(self.tables, table, None)
+                self._handle_induced()
 
-    def restore_columns(self, table: TableId) -> None:
-        """Create a sink table or its columns again, which an earlier try of the batch may have dropped."""
-        schema = self.tables.sinks.schemas.get(table)
-        if schema is not None:
-            self.tables.sinks.plan(CreateTable(table, schema))
-
-    def restore_types(self, table: TableId) -> None:
-        """Widen columns of a sink table again that an earlier try of the batch may have narrowed."""
-        schema = self.tables.sinks.schemas.get(table)
-        for column in () if schema is None else schema.columns:
-            self.tables.sinks.plan(AlterColumnType(table, column, column, keeps=True))
-
-    def restore_key(self, table: TableId) -> None:
-        """Give a sink table the key again that it had before an earlier try of the batch."""
-        schema = self.tables.sinks.schemas.get(table)
-        if schema is not None:
-            self.tables.sinks.plan(AlterPrimaryKey(table, schema.primary_key))
-
-    def drop_stale_shadow(self, table: TableId) -> None:
-        """Drop a shadow table that an earlier try of the batch has created, unless this try has it too."""
+    def drop_stale_shadows(self, left: Leftovers) -> None:
+        """Drop the shadow tables that earlier tries of the batch have created, unless this try has them too."""
         sinks = self.tables.sinks
-        if sinks.shadows and not sinks.state(table).shadowed:
-            sinks.plan(DropShadow(table))
+        for table in left.shadows:
+            if sinks.shadows and not sinks.state(table).shadowed:
+                sinks.plan(DropShadow(table))
 
     def outcome(self) -> BatchOutcome:
         """The outcome of the events so far."""
@@ -344,38 +336,24 @@ def batch_outcome(
     now: Circumstances,
     before: Tables,
     events: Sequence[on.Event],
-    touched: Iterable[TableId] = (),
-    lacking: Iterable[TableId] = (),
-    narrow: Iterable[TableId] = (),
-    rekeyed: Iterable[TableId] = (),
     edits: Iterable[on.Event] = (),
+    left: Leftovers = NO_LEFTOVERS,
 ) -> BatchOutcome:
     """The outcome of the events of a batch, after the effects of an edited pipeline file.
 
     Args:
-        touched: sink tables whose shadow tables have unknown content: these are recreated, or dropped if not needed.
-        lacking: sink tables that may be missing or lack columns.
-        narrow: sink tables whose columns may have narrower types.
-        rekeyed: sink tables that may have another key.
         edits: the effects of the edited file, besides those of its routes.
+        left: what earlier tries of the batch have left in the sink.
 
     Raises ChangeRefused if the run has to stop, EngineError for an impossible event, EditRefused.
     """
-    machine, touched = Machine(now, before), sorted(touched)
-    for table in sorted(rekeyed):
-        machine.restore_key(table)
-    for table in sorted(lacking):
-        machine.restore_columns(table)
-    for table in sorted(narrow):
-        machine.restore_types(table)
-    for table in touched:
-        machine.restart_shadow(table)
+    machine = Machine(now, before)
+    machine.restore(left)
     machine.apply_edits(edits)
     machine.tables.renames = [event for event in events if isinstance(event, on.TableRenamed)]
     for event in events:
         machine.handle(event)
-    for table in touched:
-        machine.drop_stale_shadow(table)
+    machine.drop_stale_shadows(left)
     return machine.outcome()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -69,6 +69,27 @@ class Circumstances:
     batch: int = 0
     existing_rows: ExistingRows = ExistingRows.UPSERT
     holds_rows: Callable[[TableId], bool] = _none
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Sink tables that may have another form than before the batch, as earlier tries of it had other operations.
+
+    Attributes:
+        shadows: their shadow tables have unknown content: these are recreated, or dropped if not needed.
+        lacking: they may be missing or lack columns.
+        narrow: their columns may have narrower types.
+        rekeyed: they may have another key.
+    """
+
+    shadows: Sequence[TableId] = ()
+    lacking: Sequence[TableId] = ()
+    narrow: Sequence[TableId] = ()
+    rekeyed: Sequence[TableId] = ()
+
+
+NO_LEFTOVERS = Leftovers()
+"""There were no earlier tries, or they had the same operations."""
 
 
 class TableMap:

@@ -37,7 +37,7 @@ from cdc.tables import events as on
 from cdc.tables.cells import Impossible
 from cdc.tables.machine import Machine, batch_outcome
 from cdc.tables.states import AWAITED, IN_SHADOW, OPEN_ORDERS, PairState, SinkState, Tables, TableState
-from cdc.tables.table_map import Circumstances
+from cdc.tables.table_map import Circumstances, Leftovers
 from cdc.tables.transitions import TRANSITIONS
 
 UNSURE = on.Uncertain("values were converted")
@@ -253,9 +253,8 @@ def test_a_table_has_the_columns_of_its_shadow_table_once_that_is_swapped_in(eve
 
 
 def test_a_shadow_table_of_a_try_that_had_other_routes_goes_with_no_table_known_under_its_name() -> None:
-    outcome = batch_outcome(
-        Circumstances(to(("shop.a", ONE))), Tables(), [on.TableCreated(A, CreateTable(A, KEYED))], [ALL]
-    )
+    created = on.TableCreated(A, CreateTable(A, KEYED))
+    outcome = batch_outcome(Circumstances(to(("shop.a", ONE))), Tables(), [created], left=Leftovers([ALL]))
     assert outcome.operations == (CreateTable(ONE, KEYED), DropShadow(ALL))
     assert outcome.after.sinks == {ONE: KEYED} == apply_changes({}, outcome.operations)
 
