@@ -7,8 +7,9 @@ that file only, and other engines' compaction can tell which file it belongs to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -34,14 +35,21 @@ _DELETES = pa.schema([
 
 
 class RowsFile:
-    """A data file that is being written. `table` is the library's."""
+    """A data file that is being written, a context that closes it. `table` is the library's."""
 
     def __init__(self, table: Any, path: str, partition: Any) -> None:
         self._table, self._path, self._partition = table, path, partition
         self._form = _form(table)
-        self._stream = table.io.new_output(path).create(overwrite=True)
+        self._open = ExitStack()
+        self._stream = self._open.enter_context(table.io.new_output(path).create(overwrite=True))
         self._writer: pq.ParquetWriter | None = None
         self._bounded: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
 
     @property
     def size_bytes(self) -> int:
@@ -58,7 +66,7 @@ class RowsFile:
         if self._writer is None:
             self._bounded = set(_with_statistics(fitted))
             statistics = len(self._bounded) == fitted.num_columns or [*self._bounded]
-            self._writer = _open_writer(self._stream, fitted, statistics)
+            self._writer = self._open.enter_context(_open_writer(self._stream, fitted, statistics))
         self._writer.write_table(fitted, row_group_size=_ROWS_A_GROUP)
 
     def close(self) -> Any:
@@ -67,9 +75,9 @@ class RowsFile:
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
         assert self._writer is not None, "a file has rows"
-        with self._stream:
-            self._writer.close()
-            size = self.size_bytes
+        self._writer.close()
+        size = self.size_bytes
+        self._open.close()
         sync_to_disk(self._path)
         statistics = data_file_statistics_from_parquet_metadata(
             self._writer.writer.metadata, self._form.statistics, self._form.columns
@@ -91,9 +99,9 @@ class RowsFile:
 
 def write_rows(table: Any, path: str, rows: pa.RecordBatch, partition: Any) -> Any:
     """Write a file of the rows, with columns in the table's order; return the library's `DataFile`."""
-    file = RowsFile(table, path, partition)
-    file.write(rows)
-    return file.close()
+    with RowsFile(table, path, partition) as file:
+        file.write(rows)
+        return file.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,12 +35,12 @@ def rewrite_files(
         prefix: the prefix of the new files' names.
         fill: by column, the value that replaces NULL.
     """
-    writer = _Writer(table, prefix)
     files = sorted(chosen, key=lambda file: (file.spec_id, repr(file.partition)))
     batches = (rows for file in files for rows in live_rows(table, snapshot, file))
-    for rows in gather_batches(batches, _PIECE_BYTES):
-        writer.write(as_stored(table.id, fill_nulls(rows, fill or {}), table.columns))
-    return writer.finish()
+    with _Writer(table, prefix) as writer:
+        for rows in gather_batches(batches, _PIECE_BYTES):
+            writer.write(as_stored(table.id, fill_nulls(rows, fill or {}), table.columns))
+        return writer.finish()
 
 
 def live_rows(table: LakeTable, snapshot: SnapshotFiles, file: Any) -> Iterator[pa.RecordBatch]:
@@ -63,6 +63,13 @@ class _Writer:
         self._written: list[Any] = []
         self._partition: Any = None
         self._file: RowsFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.__exit__(*error)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Write rows; the file of the last partition stays open."""
