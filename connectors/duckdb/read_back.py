@@ -12,11 +12,12 @@ from cdc.schema import TableId, TableSchema
 from cdc.sink import stored_columns
 from connectors.duckdb.database import Database, DuckDbSession, quoted
 from connectors.duckdb.shared_opening import SharedOpening
+from connectors.shared.batches import gather_batches
 
 _PIECE_ROWS = 1_000_000
 """Rows read per opening of the file: about a second, during which a pipeline's commit waits."""
-_BLOCK_ROWS, _BLOCK_BYTES = 122_880, 64 << 20
-"""Most rows of a block, and the size from which a block gets no more."""
+_BLOCK_ROWS, _BLOCK_BYTES = 122_880, 32 << 20
+"""The rows and the size from which on a block gets no more."""
 _VECTOR_ROWS = 2_048
 """Rows that DuckDB gives at once. They are all in memory, so a block has at most this many of longer rows."""
 _PLAIN = (
@@ -109,17 +110,7 @@ def _columns(session: DuckDbSession, table: TableId) -> _Columns:
 
 
 def _blocks(rows: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in blocks, bounded in rows and bytes."""
-    held: list[pa.RecordBatch] = []
-    count = size = 0
-    for vector in rows.to_arrow_reader(_VECTOR_ROWS):
-        if held and (count + len(vector) > _BLOCK_ROWS or size + vector.nbytes > _BLOCK_BYTES):
-            yield pa.concat_batches(held)
-            held, count, size = [], 0, 0
-        held.append(vector)
-        count, size = count + len(vector), size + vector.nbytes
-    if held:
-        yield pa.concat_batches(held)
+    return gather_batches(rows.to_arrow_reader(_VECTOR_ROWS), _BLOCK_BYTES, _BLOCK_ROWS)
 
 
 def _read(name: str, kind: str) -> str:

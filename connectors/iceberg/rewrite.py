@@ -12,8 +12,9 @@ from connectors.iceberg.parquet import RowsFile, read_row_groups
 from connectors.iceberg.partitions import split_by_partition
 from connectors.iceberg.row_positions import SnapshotFiles
 from connectors.iceberg.tables import LakeTable
+from connectors.shared.batches import gather_batches
 from connectors.shared.lake.columns import as_stored
-from connectors.shared.lake.rewrite import fill_nulls, gather_batches
+from connectors.shared.lake.rewrite import fill_nulls
 
 _PIECE_BYTES, _FILE_BYTES = 128 << 20, 128 << 20
 """The bytes of rows that are in memory at once, and the size from which on a file gets no more rows. Files are much

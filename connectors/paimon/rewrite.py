@@ -17,8 +17,9 @@ from connectors.paimon.file_writer import write_files
 from connectors.paimon.library import Catalog
 from connectors.paimon.rows import read_rows
 from connectors.paimon.tables import LakeTable
+from connectors.shared.batches import gather_batches
 from connectors.shared.lake.columns import as_stored
-from connectors.shared.lake.rewrite import fill_nulls, gather_batches
+from connectors.shared.lake.rewrite import fill_nulls
 
 _FLUSH_BYTES = 64 << 20
 

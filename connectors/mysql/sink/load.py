@@ -35,6 +35,7 @@ from connectors.mysql.sink.row_by_row import RowByRow
 from connectors.mysql.sink.session import SinkSession
 from connectors.mysql.sink.statements import RowStatements, statements_of
 from connectors.mysql.sink.text import WrittenColumn, compared, literals, load_body, refusals
+from connectors.shared.batches import gather_batches
 from connectors.shared.last_image.last_image import last_rows
 from connectors.shared.staging.stage import KIND, POSITION, Staged
 
@@ -54,7 +55,7 @@ class TableWriter:
 
         Raises SinkError for a refused row that may not be skipped, SinkUnavailable to retry the batch.
         """
-        pieces = _pieces(self._staged.read())
+        pieces = gather_batches(self._staged.read(), _PIECE_BYTES, _PIECE_ROWS)
         if not self._staged.key:
             return sum(self._write_keyless(rows) for rows in pieces)
         with ThreadPoolExecutor(1, "text of rows") as thread:
@@ -206,20 +207,6 @@ def _one_ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
         behind = next(pieces, None)
         yield before
         before = behind
-
-
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Combine record batches to pieces limited by rows and bytes."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _PIECE_ROWS or size >= _PIECE_BYTES:
-            yield pa.concat_batches(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.concat_batches(held)
 
 
 def _positions(rows: pa.RecordBatch, places: np.ndarray) -> pa.Array:

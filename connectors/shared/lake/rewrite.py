@@ -1,36 +1,13 @@
-"""Prepares rows of a lake for files: batches of a file's size, filled columns, files synced to disk."""
+"""Prepares rows of a lake for files: filled columns, files synced to disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from cdc.state.durable import sync_file
-
-_MOST_BYTES = 1 << 30
-"""Texts of one array are at most 2 GiB."""
-
-
-def gather_batches(batches: Iterable[pa.RecordBatch], least_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Combine batches to at least `least_bytes`, except the last one and those before a very large one; drops empty
-    ones."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        if waiting and size + batch.nbytes > _MOST_BYTES:
-            yield pa.concat_batches(waiting)
-            waiting, size = [], 0
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= least_bytes:
-            yield pa.concat_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
 
 
 def fill_nulls(rows: pa.RecordBatch, fill: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
