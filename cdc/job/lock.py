@@ -141,7 +141,7 @@ class RunLock:
             raise StateError(
                 f"is a copy of the state directory of a run that is active (process {pid})",
                 where=str(self._path.parent),
-                hint="remove it; for a second run from there use `cdc savepoint` and `cdc run FILE --from-savepoint`",
+                hint="remove it; `cdc savepoint` makes a copy to keep or to move, once that run is stopped",
             )
 
     def _await_java(self, holder: dict[str, int | str]) -> None:
