@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +20,10 @@ from connectors.elasticsearch.client import ErrorAnswer, SearchClient, name_of
 from connectors.elasticsearch.documents import document_ids
 from connectors.elasticsearch.index import Index
 
-_PAGE = 5_000
-_KEYS_AT_ONCE = 1_000
+_PAGE_BYTES = 16 * 2**20
+_MOST_IN_PAGE = 5_000
+_MOST_KEYS = 1_000
+_SAMPLE = 20
 
 
 class Documents:
@@ -54,10 +57,18 @@ class Documents:
             return values
         return decimals(values) if pa.types.is_decimal(values.type) else values.cast(target)
 
+    @cached_property
+    def _documents_in_page(self) -> int:
+        """How many documents have about `_PAGE_BYTES` of JSON, as the first ones do: a cluster bounds no answer."""
+        first = self._request("POST", f"/{name_of(self._alias)}/_search", {"size": _SAMPLE, "sort": ["_doc"]})
+        sizes = [len(json.dumps(hit["_source"])) for hit in first["hits"]["hits"]]
+        return max(1, _PAGE_BYTES * len(sizes) // sum(sizes)) if sizes else _MOST_IN_PAGE
+
     def _scroll_all(self) -> Iterator[list[dict[str, Any]]]:
         path = f"/{name_of(self._alias)}"
         self._request("POST", f"{path}/_refresh")
-        found = self._request("POST", f"{path}/_search?scroll=5m", {"size": _PAGE, "sort": ["_doc"]})
+        page = {"size": min(self._documents_in_page, _MOST_IN_PAGE), "sort": ["_doc"]}
+        found = self._request("POST", f"{path}/_search?scroll=5m", page)
         try:
             while found["hits"]["hits"]:
                 yield [hit["_source"] for hit in found["hits"]["hits"]]
@@ -66,8 +77,9 @@ class Documents:
             self._request("DELETE", "/_search/scroll", {"scroll_id": [found["_scroll_id"]]})
 
     def _looked_up(self, keys: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
-        for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
-            some = keys.slice(start, _KEYS_AT_ONCE)
+        length = min(self._documents_in_page, _MOST_KEYS)
+        for start in range(0, keys.num_rows, length):
+            some = keys.slice(start, length)
             ids = document_ids(some, self._schema.primary_key).to_pylist()
             if self._index.placing:  # the key does not tell the shard, so all are searched
                 yield self._find_by_ids(ids)

@@ -446,3 +446,19 @@ def test_json_texts_and_numbers_are_read_back(harness: Harness, mapping: str) ->
     assert not isinstance(stored, str)
     (found,) = stored.rows(None)
     assert sorted(found.to_pylist(), key=lambda row: row["id"]) == stored.as_stored(rows.rows).to_pylist()
+
+
+def test_large_documents_are_read_back_a_few_at_a_time(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are bounded by their bytes: 5,000 documents of 1 MB in one would be more than a cluster's memory."""
+    monkeypatch.setattr("connectors.elasticsearch.read_back._PAGE_BYTES", 100_000)
+    schema = TableSchema((ID, Column("text", DataType.parse("STRING"))), ("id",))
+    sink = created(harness.sink(), USERS, schema)
+    rows = block(USERS, schema, [("+I", {"id": number, "text": "x" * 20_000}) for number in range(40)])
+    commit(sink, 0, rows)
+    stored = sink.read_back(USERS, schema)
+    assert stored is not None
+    assert not isinstance(stored, str)
+    for keys in (None, rows.rows.select(["id"])):
+        batches = list(stored.rows(keys))
+        assert {batch.num_rows for batch in batches} == {4}
+        assert sorted(row for batch in batches for row in batch["id"].to_pylist()) == list(range(40))
