@@ -13,16 +13,17 @@ delete are deleted, the others are upserted. Pieces follow each other in log ord
 
 **Without a key** changes are applied one by one; a delete removes one of several equal rows.
 
-A piece with a row that the table refuses is rolled back and written row by row (`row_by_row`). A thread formats the
-text of a piece for LOAD DATA while the server loads the piece before it.
+A piece with a row that the table refuses is rolled back and written row by row (`row_by_row`). A thread reads and
+formats a piece while the server loads the one before it; the first piece is short, so that the server begins at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -55,16 +56,19 @@ class TableWriter:
 
         Raises SinkError for a refused row that may not be skipped, SinkUnavailable to retry the batch.
         """
-        pieces = gather_batches(self._staged.read(), _PIECE_BYTES, _PIECE_ROWS)
+        batches = self._staged.read()
+        pieces = chain(
+            gather_batches(islice(batches, 1), _PIECE_BYTES), gather_batches(batches, _PIECE_BYTES, _PIECE_ROWS)
+        )
         if not self._staged.key:
             return sum(self._write_keyless(rows) for rows in pieces)
-        with ThreadPoolExecutor(1, "text of rows") as thread:
-            for piece in _one_ahead(self._last_images(rows, thread) for rows in pieces):
+        with closing(_one_ahead(map(self._last_images, pieces))) as keyed:
+            for piece in keyed:
                 self._write_keyed(piece)
         return 0
 
-    def _last_images(self, rows: pa.RecordBatch, thread: ThreadPoolExecutor) -> _Piece:
-        """Reduce rows to the last image of each key; starts formatting their text."""
+    def _last_images(self, rows: pa.RecordBatch) -> _Piece:
+        """Reduce rows to the last image of each key, and format their text."""
         last = last_rows(rows, self._staged.key)
         values = self._values(rows)
         values = values if len(last) == len(values) else values.take(pa.array(last))
@@ -72,7 +76,8 @@ class TableWriter:
         upserts, text = _without(values, gone), None
         columns = self._statements.columns(upserts.schema.names) if upserts.num_rows else []
         if upserts.num_rows and self._is_loaded(upserts):
-            text = thread.submit(load_body, upserts, columns)
+            with suppress(RowRefused):  # raised where the piece is written
+                text = load_body(upserts, columns)
         return _Piece(values, gone, _positions(rows, last), upserts, columns, text)
 
     def _write_keyed(self, piece: _Piece) -> None:
@@ -91,16 +96,16 @@ class TableWriter:
         return self._session.local_files and not self._statements.has_own_columns(rows.schema.names)
 
     def _write(
-        self, rows: pa.RecordBatch, columns: list[WrittenColumn], *, new: bool, text: Future[bytes] | None = None
+        self, rows: pa.RecordBatch, columns: list[WrittenColumn], *, new: bool, text: bytes | None = None
     ) -> None:
         """Upsert rows; with `new`, none of their keys exists.
 
-        `text`: the rows' text for LOAD DATA, if already started.
+        `text`: the rows' text for LOAD DATA, if already formatted.
         """
         if not rows.num_rows:
             return
         if self._is_loaded(rows):
-            body = text.result() if text is not None else load_body(rows, columns)
+            body = text if text is not None else load_body(rows, columns)
             self._statements.load(body, columns, rows.schema.types, new=new)
             return
         lines = literals(rows, columns)
@@ -189,7 +194,7 @@ class _Piece:
         positions: for each of them, its position in the log.
         upserts: the images that are not deletes.
         columns: their columns, as in the server.
-        text: their text for LOAD DATA, if that is used; its result raises RowRefused.
+        text: their text for LOAD DATA; None if that is not used, or refuses a row.
     """
 
     values: pa.RecordBatch
@@ -197,16 +202,16 @@ class _Piece:
     positions: pa.Array
     upserts: pa.RecordBatch
     columns: list[WrittenColumn]
-    text: Future[bytes] | None
+    text: bytes | None
 
 
-def _one_ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
-    """Yield pieces with one piece of read-ahead."""
-    before = next(pieces, None)
-    while before is not None:
-        behind = next(pieces, None)
-        yield before
-        before = behind
+def _one_ahead(pieces: Iterator[_Piece]) -> Generator[_Piece, None, None]:
+    """Yield pieces; the next one is made in a thread meanwhile."""
+    with ThreadPoolExecutor(1, "rows to load") as thread:
+        following = thread.submit(next, pieces, None)
+        while (piece := following.result()) is not None:
+            following = thread.submit(next, pieces, None)
+            yield piece
 
 
 def _positions(rows: pa.RecordBatch, places: np.ndarray) -> pa.Array:
