@@ -19,6 +19,7 @@ from cdc.schema import AddColumn, Column, CreateTable, DataType, TableId, TableS
 from cdc.sink import Sink
 from cdc.testing.blocks import block
 from cdc_services.server import MySqlServer
+from connectors.mysql.sink import load
 from connectors.mysql.sink.catalog import MySqlSchemas
 from connectors.mysql.sink.session import SinkSession
 from connectors.shared.sql.client import StatementRefused
@@ -94,6 +95,25 @@ def test_exactly_the_refused_rows_are_dead_letters_with_the_server_s_reason(harn
         "out-of-range-dead-letter shop.rows.n": 1, "too-long-dead-letter shop.rows.name": 1,
         "null-in-not-null-dead-letter shop.rows.n": 1, "refused-by-a-check-dead-letter shop.rows": 1,
     }  # fmt: skip
+
+
+def test_pieces_of_a_batch_follow_each_other_whatever_a_table_refuses(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces are read and formatted ahead; a refused row in the middle, by us or the server, holds up no other one."""
+    monkeypatch.setattr(load, "_PIECE_ROWS", 2)
+    sink = narrow(harness, "MODIFY n TINYINT")
+    tasks = [
+        rows(("+I", 2, 2, "two"), ("+I", 3, 3, "three")),
+        rows(("+I", 4, 4, "four"), ("-U", 2, 2, "two"), ("+U", 2, 22, "two")),
+        rows(("-U", 4, 4, "four"), ("+U", 4, 400, "four"), ("+I", 5, 5, "five")),
+        rows(("-D", 3, 3, "three"), ("-U", 2, 22, "two"), ("+U", 2, 23, "two")),
+        rows(("+I", 3, 33, "again"), ("-D", 5, 5, "five"), ("+I", 6, 6, "six")),
+    ]
+    handles = [handle for number, task in enumerate(tasks) for handle in prepared(sink, 1, task, partition=number)]
+    sink.commit(1, handles)
+    assert stored(harness) == [(1, 1, "one"), (2, 23, "two"), (3, 33, "again"), (4, 4, "four"), (6, 6, "six")]
+    assert [letter[:2] for letter in letters(harness)] == [("upsert", 4)]
 
 
 def test_the_run_stops_at_a_refused_row_with_its_key_column_and_reason(harness: Harness) -> None:
