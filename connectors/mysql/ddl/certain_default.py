@@ -71,10 +71,9 @@ def unsupported_default(column: MySqlColumn, fill: str | None) -> str:
 
 
 def _loses_digits(written: str, column: MySqlColumn) -> bool:
-    """Return whether a time is written with digits that the type does not keep; a DATE keeps no time at all."""
+    """Return whether a time is written with digits that the type does not keep; a DATE keeps no time and no offset."""
     if column.type == "date":
-        clock = re.search(r"[T\s]([\d:.]+)$", written)
-        return clock is not None and any(digit in "123456789" for digit in clock[1])
+        return re.search(r"[T\s].*[1-9+-]", written) is not None
     found = _FRACTION.search(written)
     return found is not None and bool(found[1][column.length or 0 :].strip("0"))
 

@@ -46,6 +46,8 @@ def default_text(default: Default | None, column: MySqlColumn, dialect: DdlDiale
     """
     if default is None or (not dialect.mariadb and (default.bracketed or column.type.endswith(_NO_LITERAL))):
         return None
+    if dialect.mariadb and column.labels and default.kind is DefaultKind.NUMBER and default.text.isdigit():
+        return _labels_of(int(default.text), column)
     return literal_text(default, column)
 
 
@@ -238,6 +240,12 @@ def _labels(values: list[str], column: MySqlColumn) -> str:
         return next((label for label in column.labels if label.lower() in spelled), values[0])
     wanted = {value.lower().rstrip(" ") for value in values}
     return ",".join(label for label in column.labels if label.lower() in wanted)
+
+
+def _labels_of(number: int, column: MySqlColumn) -> str:
+    """Return what MariaDB makes of a number: an ENUM's label at this position, a SET's labels at the bits."""
+    bits = (1 << number) >> 1 if column.type == "enum" else number
+    return ",".join(label for index, label in enumerate(column.labels) if bits >> index & 1)
 
 
 def _bits(default: Default, length: int) -> int:

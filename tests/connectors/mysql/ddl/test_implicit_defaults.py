@@ -81,6 +81,8 @@ NOT_TOLD = [
     ("DATETIME DEFAULT '2026-01-01 10:00:00.9'", "more digits than its type"),
     ("DATETIME(3) DEFAULT ('2026-01-01 10:00:00.9999')", "more digits than its type"),
     ("DATE DEFAULT '2026-01-01 23:59:59'", "more digits than its type"),
+    ("DATE DEFAULT '2026-01-01 00:00:00+05:00'", "more digits than its type"),
+    ("DATE DEFAULT '2026-01-01T00:00:00-00:00'", "more digits than its type"),
     ("DATETIME DEFAULT '2026-01-01 10:00:00+05:00'", "a spelling of its own"),
     ("TIMESTAMP DEFAULT '2026-01-01 10:00:00'", "the session's time zone"),
     ("FLOAT DEFAULT 1.23456789", "fewer digits than it has"),
@@ -159,6 +161,17 @@ def test_mariadb_changes_a_text_with_a_character_set_before_it(definition: str) 
     assert "the server computed column c" in copied
     assert "the server computed column c" in notice
     assert added("TEXT DEFAULT _utf8mb4'plain'", DdlDialect(mariadb=True)) == ("", ())
+
+
+@together(
+    "definition, fill",
+    [("ENUM('3','2','1') DEFAULT 1", "3"), ("ENUM('x','1') DEFAULT 2", "1"), ("ENUM('x','1') DEFAULT '1'", "1"),
+     ("ENUM('x','1') DEFAULT TRUE", "x"), ("SET('4','2','1') DEFAULT 4", "1"), ("SET('4','2','1') DEFAULT '4'", "4")],
+)  # fmt: skip
+def test_mariadb_reads_a_number_as_the_position_of_a_label(definition: str, fill: str) -> None:
+    one = catalog("CREATE TABLE t (a INT)", dialect=DdlDialect(mariadb=True))
+    added = one.apply(f"ALTER TABLE t ADD c {definition}", "shop")
+    assert ([change.column.default for change in added.changes], added.delta.uncertain) == ([fill], {})
 
 
 @together("definition, reason", NOT_IN_EVERY_SINK)
