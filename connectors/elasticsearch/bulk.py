@@ -26,7 +26,7 @@ from typing import Any
 from cdc.errors import SinkError, SinkUnavailable
 from connectors.elasticsearch.client import ErrorAnswer, SearchClient
 
-_PATH = "/_bulk?filter_path=errors,items.*.error,items.*.status,items.*.result,items.*._id,items.*._index"
+_PATH = "/_bulk?filter_path=errors,items.*.error,items.*.status,items.*.result"
 _LATER = frozenset({429, 503})
 _INDEX_SAYS = frozenset({"index_closed_exception", "invalid_index_name_exception", "routing_missing_exception"})
 _INDEX_REASONS = ("no write index is defined", "pipeline with id")
@@ -129,15 +129,13 @@ class Sender:
                 return self._halves(body, highest)
             hint = "let the cluster accept writes again; nothing of the request is stored, a new run sends it"
             raise SinkError(str(refused), where=self.client.hosts[0], hint=hint) from None
-        for found in (found for item in answer.get("items", ()) for found in item.values()):
-            if found.get("result") == "noop":
-                raise _dropped_error(found)
-        if not answer.get("errors"):
+        dropped = any(found.get("result") == "noop" for item in answer.get("items", ()) for found in item.values())
+        if not dropped and not answer.get("errors"):
             return _RemainingBody(b"", (), body.refused)
         retried, numbers, documents, first_reason = [], [], list(body.refused), ""
         for index, (item, text) in enumerate(zip(answer["items"], items(body.text), strict=True)):
             action, found = next(iter(item.items()))
-            if self._is_later(action, found, highest):
+            if self._is_later(action, found, text, highest):
                 first_reason = first_reason or _reason(found)
                 retried.append(text)
                 numbers.append(body.numbers[index])
@@ -153,27 +151,32 @@ class Sender:
             if self.collect_refused:
                 return _RemainingBody(b"", (), [*body.refused, RefusedDocument(body.numbers[0], message, body.text)])
             hint = "raise http.max_content_length of the server, or leave the column out with a projection"
-            raise SinkError(message, where=document_name(body.text), hint=hint)
+            raise SinkError(message, where=", document ".join(_address(body.text)), hint=hint)
         middle = len(parts) // 2
         one = self._send_once(_RemainingBody(b"".join(parts[:middle]), body.numbers[:middle], body.refused), highest)
         other = self._send_once(_RemainingBody(b"".join(parts[middle:]), body.numbers[middle:], one.refused), highest)
         first_reason = one.reason or other.reason
         return _RemainingBody(one.text + other.text, [*one.numbers, *other.numbers], other.refused, first_reason)
 
-    def _is_later(self, action: str, found: dict[str, Any], highest: int) -> bool:
-        """Whether an item has to be sent again. Raises SinkError for one that failed for good and is not kept."""
+    def _is_later(self, action: str, found: Mapping[str, Any], item: bytes, highest: int) -> bool:
+        """Whether an item has to be sent again. Raises SinkError for one that failed for good and is not kept.
+
+        `action` and `found` are the server's answer to the item.
+        """
         status = int(found["status"])
+        if found.get("result") == "noop":
+            raise _dropped_error(item)
         if status < 300 or (action == "delete" and status == 404 and not found.get("error")):
             return False
         if status in _LATER:
             return True
-        reason, where = _reason(found), str(found.get("_index"))
+        reason, (where, document) = _reason(found), _address(item)
         if status == 409:
             existing = _THERE.search(reason)
             if existing and int(existing[1]) <= highest:
                 return False
             hint = "end the other pipeline that writes this index; then `cdc resync` the table"
-            message = f"the document {found.get('_id')} is of a later batch than this pipeline has written: {reason}"
+            message = f"the document {document} is of a later batch than this pipeline has written: {reason}"
             raise SinkError(message, where=where, hint=hint)
         if not _is_refused(found):
             hint = "let the index accept documents again; earlier documents are stored, a new run continues from here"
@@ -182,17 +185,18 @@ class Sender:
             return False
         hint = "change the mapping or the value; or leave such documents out with sink.invalid-values: dead-letter, or "
         hint += "keep such values unsearched with mapping.ignore-malformed: true (new indexes)"
-        raise SinkError(f"the document {found.get('_id')} is refused: {reason}"[:2_000], where=where, hint=hint)
+        raise SinkError(f"the document {document} is refused: {reason}"[:2_000], where=where, hint=hint)
 
 
-def _dropped_error(found: Mapping[str, Any]) -> SinkError:
+def _dropped_error(item: bytes) -> SinkError:
     """The error about a document that the server reported as a success but did not store."""
-    message = f"an ingest pipeline of the index has dropped the document {found.get('_id')}"
+    where, document = _address(item)
+    message = f"an ingest pipeline of the index has dropped the document {document}"
     hint = (
         'take index.default_pipeline and index.final_pipeline off the index ("_none"), or leave such rows out with a '
         "filter of the pipeline file"
     )
-    return SinkError(message, where=str(found.get("_index")), hint=hint)
+    return SinkError(message, where=where, hint=hint)
 
 
 def _is_refused(found: Mapping[str, Any]) -> bool:
@@ -211,10 +215,10 @@ def _reason(found: Mapping[str, Any]) -> str:
     return f"{reason} ({cause})" if cause else reason
 
 
-def document_name(item: bytes) -> str:
+def _address(item: bytes) -> tuple[str, str]:
     """The index and id of an item's document, for messages."""
     action: dict[str, Any] = next(iter(json.loads(item[: item.index(b"\n")]).values()))
-    return f"{action['_index']}, document {action['_id']}"
+    return str(action["_index"]), str(action["_id"])
 
 
 def items(body: bytes) -> Iterator[bytes]:
