@@ -28,6 +28,8 @@ from connectors.shared.last_image.last_image import KeylessChanges, LastImages, 
 from connectors.shared.staging.stage import StagingFolder, refuse_null_keys
 
 _FLUSH_ROWS, _FLUSH_BYTES, _TOTAL_BYTES = 100_000, 32 << 20, 64 << 20
+_LEAST_BODY_BYTES = 512 << 10
+"""A flush is split further than its size needs, into bodies of at least this size: all connections have work."""
 
 Places = Callable[[TableId], DocumentTarget]
 """Gives the place of a table's documents. Raises SinkError for a table without an index."""
@@ -54,6 +56,8 @@ class BodyWriter:
     """Writes the bodies of one task. Runs in executors.
 
     Args:
+        body_bytes: maximum size of a body of several documents.
+        connections: how many bodies are sent at a time.
         unique: prefix of the ids of documents without a key: the pipeline and the part of its batch.
         with_positions: whether the log positions of the documents are written too.
     """
@@ -64,12 +68,13 @@ class BodyWriter:
         targets: Places,
         keyless: KeylessChanges,
         body_bytes: int,
+        connections: int,
         unique: str,
         *,
         with_positions: bool = False,
     ) -> None:
         self._file, self._targets, self._keyless, self._with_positions = file, targets, keyless, with_positions
-        self._body_bytes, self._unique, self._bytes = body_bytes, unique, 0
+        self._body_bytes, self._connections, self._unique, self._bytes = body_bytes, connections, unique, 0
         self.tables: dict[TableId, _TableDocuments] = {}
 
     def add(self, block: ChangeBlock) -> None:
@@ -143,7 +148,7 @@ class BodyWriter:
     def _write_bodies(self, texts: pa.Array, positions: list[str] | None) -> list[list[int]]:
         """Write the bodies of a flush, and return where each is in the file."""
         found, first = [], 0
-        for body, count in _split_bodies(texts, self._body_bytes):
+        for body, count in split_bodies(texts, self._body_bytes, self._connections):
             start = self._file.tell()
             self._file.write(body)
             found.append([start, len(body), count])
@@ -218,10 +223,14 @@ def _read(file: Any, offset: int, length: int) -> bytes:
     return body
 
 
-def _split_bodies(texts: pa.Array, most: int) -> Iterator[tuple[bytes, int]]:
-    """Split the texts into bodies of about `most` bytes, each with its number of rows."""
+def split_bodies(texts: pa.Array, most: int, connections: int) -> Iterator[tuple[bytes, int]]:
+    """Split the texts into bodies of about equal size, at most `most` bytes, each with its number of rows."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    data = memoryview(texts.buffers()[2])
+    data, size = memoryview(texts.buffers()[2]), int(offsets[-1] - offsets[0])
+    needed = -(-size // most)
+    full_rounds = -(-needed // connections) * connections
+    number = max(needed, min(full_rounds, size // _LEAST_BODY_BYTES))
+    most = min(most, (size // number) + (size // len(texts)) + 1)
     first = 0
     while first < len(texts):
         last = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1

@@ -38,8 +38,9 @@ class DocumentStaging:
         def writer(file: Any) -> BodyWriter:
             unique = f"{self.cluster.pipeline}-{task.batch}-{task.partition}"
             keyless = KeylessChanges(self.options.keyless_changes)
-            size, dead_letters = self.options.bulk_bytes, self.options.rejected_values == "dead-letter"
-            return BodyWriter(file, place, keyless, size, unique, with_positions=dead_letters)
+            size, connections = self.options.bulk_bytes, self.options.connections
+            dead_letters = self.options.rejected_values == "dead-letter"
+            return BodyWriter(file, place, keyless, size, connections, unique, with_positions=dead_letters)
 
         return write_bodies(self.folder, task, blocks, writer)
 

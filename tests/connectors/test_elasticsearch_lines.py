@@ -19,6 +19,7 @@ from cdc.block import arrow_schema
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.retry import RetryPolicy
 from cdc.schema import AlterColumnType, Column, DataType, TableId, TableSchema
+from connectors.elasticsearch.bodies import split_bodies
 from connectors.elasticsearch.bulk import Sender
 from connectors.elasticsearch.client import ErrorAnswer, Login, SearchClient
 from connectors.elasticsearch.documents import DocumentTarget, document_ids, lines
@@ -207,3 +208,20 @@ def test_documents_of_a_merged_table_are_spelled_as_later_ones_are() -> None:
 def test_an_index_knows_its_table_whose_database_has_a_dot() -> None:
     index = Index("a.b.t-000001", TableId("a.b", "t"), SCHEMA, "p", 1, {})
     assert index_of(index.name, {"mappings": index.mappings()}) == index
+
+
+@pytest.mark.parametrize(
+    ("rows", "row_bytes", "bodies"),
+    [(10, 100, 1), (5_000, 90, 1), (30_000, 90, 3), (100_000, 110, 3), (100_000, 330, 9), (7, 4 << 20, 7)],
+)
+def test_a_flush_is_split_into_bodies_of_equal_size_that_use_all_connections(
+    rows: int, row_bytes: int, bodies: int
+) -> None:
+    """Flushes follow each other, so a connection without a body waits for the others."""
+    texts = pa.array(["x" * row_bytes] * rows, pa.string())
+    found = list(split_bodies(texts, 5 << 20, 3))
+    assert len(found) == bodies
+    assert [len(body) for body, _ in found] == [count * row_bytes for _, count in found]
+    assert sum(count for _, count in found) == rows
+    assert max(count for _, count in found) - min(count for _, count in found) <= bodies
+    assert max(len(body) for body, _ in found) <= 5 << 20
