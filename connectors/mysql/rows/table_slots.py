@@ -34,16 +34,15 @@ class Slot:
     Attributes:
         plan: how its rows are decoded.
         image: the layout of its values in row images.
-        state: ops.STATE[1], the kernel's state; sequence and row number persist between buffers.
+        state: ops.STATE[1], the kernel's state, one for all layouts of the table; sequence and row number persist
+            between buffers.
         averages: bytes per row of variable-length columns; None until rows were seen.
     """
 
     __slots__ = ("averages", "bytes_per_row", "documents", "found", "image", "pending", "plan", "state")
 
-    def __init__(self, plan: RowPlan, found: TableMapEvent) -> None:
-        self.found = found
-        self.state = np.zeros(1, ops.STATE)
-        self.state["sequence"] = -1
+    def __init__(self, plan: RowPlan, found: TableMapEvent, state: Any) -> None:
+        self.found, self.state = found, state
         self.use(plan)
 
     def use(self, plan: RowPlan) -> None:
@@ -81,6 +80,24 @@ class Groups:
     order: Any
     entries: list[tuple[Slot, int, int, int]]
 
+    def in_log_order(self, buffer: ReceiveBuffer) -> Groups:
+        """Return runs of one layout in log order where a table has several, as when its TABLE_MAP has other metadata.
+
+        A layout may come back: with `binlog_row_metadata`, a collation or a long unique key that is set and reset.
+        """
+        tables = list(dict.fromkeys(slot.found.table for slot, *_ in self.entries))
+        if len(tables) == len(self.entries):
+            return self
+        order = np.concatenate([self.order[first:last] for _, first, last, _ in self.entries])
+        owner = np.repeat(np.arange(len(self.entries)), [last - first for _, first, last, _ in self.entries])
+        table = np.array([tables.index(slot.found.table) for slot, *_ in self.entries])[owner]
+        sort = np.lexsort((order, table))
+        order, owner = order[sort], owner[sort]
+        cuts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(order)]
+        sizes = np.add.reduceat(buffer.end[order] - buffer.start[order], cuts[:-1]).tolist()
+        slots = [self.entries[int(owner[first])][0] for first in cuts[:-1]]
+        return Groups(order, list(zip(slots, cuts[:-1], cuts[1:], sizes, strict=True)))
+
 
 class TableSlots:
     """Finds the slot of each rows event; see `Decoder` for the arguments."""
@@ -101,7 +118,7 @@ class TableSlots:
         self._mariadb = False  # set by the first event of a transaction, with which decoding begins
 
     def group(self, buffer: ReceiveBuffer) -> Groups:
-        """Group rows events of captured tables by slot. Raises as `Decoder.decode`."""
+        """Group rows events of captured tables by slot, a table's events in log order. Raises as `Decoder.decode`."""
         events, slots = np.empty(len(buffer), np.int64), np.empty(len(buffer), np.int64)
         self._mariadb = self._mariadb or bool(np.any(buffer.type == MARIADB_GTID))
         found = self._scan(buffer, events, slots)
@@ -117,10 +134,8 @@ class TableSlots:
         used = used[np.argsort(order[firsts[used]], kind="stable")].tolist()
         for number in used:
             self._refresh(self._slots[number], buffer, int(order[firsts[number]]))
-        return Groups(
-            order,
-            [(self._slots[n], int(firsts[n]), int(firsts[n + 1]), int(sizes[n])) for n in used],
-        )
+        groups = Groups(order, [(self._slots[n], int(firsts[n]), int(firsts[n + 1]), int(sizes[n])) for n in used])
+        return groups.in_log_order(buffer)
 
     def _scan(self, buffer: ReceiveBuffer, events: Any, slots: Any) -> int:
         state = np.zeros(1, ops.SCAN)
@@ -160,7 +175,11 @@ class TableSlots:
 
     def _slot(self, found: TableMapEvent, buffer: ReceiveBuffer, event: int) -> int:
         if found not in self._by_layout:
-            self._slots.append(Slot(self._plan(found, buffer, event), found))
+            state = next((slot.state for slot in self._slots if slot.found.table == found.table), None)
+            if state is None:
+                state = np.zeros(1, ops.STATE)
+                state["sequence"] = -1
+            self._slots.append(Slot(self._plan(found, buffer, event), found, state))
             self._by_layout[found] = len(self._slots) - 1
         return self._by_layout[found]
 

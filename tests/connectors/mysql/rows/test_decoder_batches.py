@@ -70,8 +70,10 @@ def _rows(rnd: random.Random, longest: int) -> Iterator[Row]:
         )
 
 
-def _script(rnd: random.Random, count: int, longest: int) -> tuple[list[Event], list[tuple[int, Row]]]:
-    """Events of 1 to 300 rows, and the images they hold with their kinds."""
+def _script(
+    rnd: random.Random, count: int, longest: int, layouts: tuple[int, ...] = (_NULLABLE,)
+) -> tuple[list[Event], list[tuple[int, Row]]]:
+    """Events of 1 to 300 rows after TABLE_MAPs of these layouts, and the images they hold with their kinds."""
     script: list[Event] = []
     images: list[tuple[int, Row]] = []
     rows = _rows(rnd, longest)
@@ -84,7 +86,7 @@ def _script(rnd: random.Random, count: int, longest: int) -> tuple[list[Event], 
             some = [*some, next(rows)][: len(some) + len(some) % 2]
         body += b"".join(map(_image, some))
         images += [((0, 1 + index % 2, 3)[kind], row) for index, row in enumerate(some)]
-        script += [_map(), (code, body)]
+        script += [_map(rnd.choice(layouts)), (code, body)]
     return script, images
 
 
@@ -107,6 +109,15 @@ def test_places_are_numbered_on_from_batch_to_batch() -> None:
     assert places == sorted(set(places))
     firsts = [row for (_, row), (sequence, _) in zip(places, [(None, None), *places], strict=False) if sequence is None]
     assert firsts == [0]
+
+
+def test_rows_of_a_table_whose_metadata_changes_and_comes_back_come_as_they_were_logged() -> None:
+    script, images = _script(random.Random(1), 2000, 20, layouts=(0b11010, 0b11000, 0b11110))
+    found = decode({_TABLE.id: _TABLE}, [chunk([seen(1), BEGIN, *script, XID])])
+    assert found.kinds(_TABLE.id) == [kind for kind, _ in images]
+    assert found.rows(_TABLE.id) == [row for _, row in images]
+    places = [place for block in found.blocks for place in block.sequence.to_pylist()]
+    assert places == sorted(places)
 
 
 def test_texts_that_grow_all_at_once_need_another_block() -> None:
