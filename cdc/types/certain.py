@@ -5,9 +5,12 @@ value has one possible outcome: itself, under the new type.
 
 | from | to | certain |
 |---|---|---|
-| an integer | an integer, DECIMAL, DOUBLE, CHAR, VARCHAR | in the range of the new type; not in DECIMAL of 39 digits |
+| an integer | an integer, DECIMAL, DOUBLE | in the range of the new type; not in DECIMAL of 39 digits |
+| an integer that is not UNSIGNED, which may be ZEROFILL | CHAR, VARCHAR | where its text fits |
 | DECIMAL | DECIMAL | where neither digits nor scale shrink; fewer when no value has more; not beyond 38 digits |
-| DECIMAL | an integer, DOUBLE, text | yes |
+| DECIMAL | an integer | where it has no fraction and is in the range: servers round or cut |
+| DECIMAL | text | where its text fits |
+| DECIMAL | DOUBLE | yes |
 | FLOAT | DOUBLE | yes |
 | text | text | where it is not longer; into CHAR where it does not end with a space |
 | bytes | bytes | where they are not longer; not into BINARY, which fills values up |
@@ -19,12 +22,13 @@ value has one possible outcome: itself, under the new type.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from cdc.schema import DataType, Kind
-from cdc.types.kinds import BINARIES, BLOBS, RANGES, REALS, TEXTS, TIMESTAMPS
+from cdc.types.kinds import BINARIES, BLOBS, EXACT, RANGES, REALS, TEXTS, TIMESTAMPS
 
 _TIMED = frozenset({Kind.DATE, Kind.TIME, *TIMESTAMPS})
-_NEVER_KEPT = frozenset({Kind.JSON, Kind.VECTOR})
+_NEVER_KEPT = frozenset({Kind.BOOLEAN, Kind.JSON, Kind.VECTOR})
 _LONGEST_DECIMAL = 38
 """The most digits of the sinks' DECIMAL; longer decimals are text, with all digits of their scale."""
 
@@ -59,8 +63,8 @@ class EndsWithSpace:
 class OutsideOf:
     """Numbers below `low` or above `high`."""
 
-    low: int
-    high: int
+    low: Decimal | int
+    high: Decimal | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,13 @@ def uncertain(new: DataType, old: DataType) -> UncertainValues | None:
         return UncertainValues(AnyValue(), f"{old} values may come out differently as {new} in the source")
     if old.kind in TEXTS and new.kind in TEXTS:
         return _of_text(new, old)
-    if old.kind in RANGES and (new.kind in RANGES or new.kind is Kind.DECIMAL):
-        return _of_integers(new, old)
-    if new.kind is old.kind is Kind.DECIMAL:
-        return _of_decimals(new, old)
-    return None
+    if new.kind is Kind.DOUBLE or old.kind not in {*RANGES, Kind.DECIMAL}:
+        return None
+    if old.kind is not Kind.DECIMAL:
+        return _of_numbers(new, old)
+    if new.kind in TEXTS:
+        return _of_decimals_as_text(new, old)
+    return _of_decimals(new, old) if new.kind is Kind.DECIMAL else _of_decimals_as_integers(new, old)
 
 
 _EXACT_IN_DOUBLE = 2**53
@@ -185,12 +191,14 @@ def _converted(new: DataType, old: DataType) -> bool:
         return not _keeps_times(new, old)
     if old.kind in REALS or new.kind is Kind.FLOAT:
         return (old.kind, new.kind) != (Kind.FLOAT, Kind.DOUBLE)
-    if new.kind is Kind.DECIMAL:
-        return _becomes_text(new, old) or old.kind in _NEVER_KEPT or old.kind in TEXTS
-    if new.kind is Kind.BOOLEAN or kinds & _NEVER_KEPT:
+    if kinds & _NEVER_KEPT:
         return True
-    # An ENUM interprets a number as a member's index, not as its name.
-    return (old.kind in RANGES and new.kind is Kind.STRING) or (old.kind in TEXTS and new.kind not in TEXTS)
+    if new.kind is Kind.DECIMAL:
+        return _becomes_text(new, old) or old.kind in TEXTS
+    # An ENUM interprets a number as a member's index, not as its name; ZEROFILL pads the text of an UNSIGNED number.
+    numbers = old.kind in RANGES and (new.kind is Kind.STRING or (new.kind in TEXTS and RANGES[old.kind][0] == 0))
+    long_decimal = old.kind is Kind.DECIMAL and (old.length or 10) > _LONGEST_DECIMAL and new.kind in RANGES
+    return numbers or long_decimal or (old.kind in TEXTS and new.kind not in TEXTS)
 
 
 def _keeps_times(new: DataType, old: DataType) -> bool:
@@ -229,20 +237,44 @@ def _shorter(new: DataType, old: DataType) -> bool:
     return new.length is not None and (old.length is None or new.length < old.length)
 
 
-def _of_integers(new: DataType, old: DataType) -> UncertainValues | None:
-    low, high = _range(new)
-    old_low, old_high = RANGES[old.kind]
+def _of_numbers(new: DataType, old: DataType) -> UncertainValues | None:
+    """Whole numbers in another range, or numbers as text of few characters."""
+    low, high = _range(new, old.scale or 0)
+    old_low, old_high = _range(old, old.scale or 0)
     if low <= old_low and old_high <= high:
         return None
-    return UncertainValues(OutsideOf(low, high), f"values are outside of {new}")
+    how = "longer than" if new.kind in TEXTS else "outside of"
+    return UncertainValues(OutsideOf(low, high), f"values are {how} {new}")
 
 
-def _range(number: DataType) -> tuple[int, int]:
-    """The smallest and the largest whole number of an integer or DECIMAL type."""
-    if number.kind in RANGES:
-        return RANGES[number.kind]
-    high = 10 ** _integer_digits(number) - 1
-    return -high, high
+def _range(kept_in: DataType, scale: int) -> tuple[Decimal, Decimal]:
+    """The smallest and the largest number of this scale in an integer, DECIMAL or text type; 0 and -1 where none is."""
+    if kept_in.kind in RANGES:
+        low, high = RANGES[kept_in.kind]
+        return Decimal(low), Decimal(high)
+    least = EXACT.power(10, -scale)
+    if kept_in.kind is Kind.DECIMAL:
+        high_decimal = EXACT.power(10, _integer_digits(kept_in)) - least
+        return -high_decimal, high_decimal
+    digits = (kept_in.length or 0) - (scale + 1 if scale else 0)
+    low_text = least - EXACT.power(10, digits - 1) if digits > 1 else Decimal(0)
+    return low_text, EXACT.power(10, digits) - least if digits > 0 else Decimal(-1)
+
+
+def _of_decimals_as_text(new: DataType, old: DataType) -> UncertainValues | None:
+    if new.length is None:
+        return None
+    if (old.length or 10) > _LONGEST_DECIMAL:
+        return UncertainValues(LongerText(new.length), f"values are longer than {new}")
+    return _of_numbers(new, old)
+
+
+def _of_decimals_as_integers(new: DataType, old: DataType) -> UncertainValues | None:
+    if not old.scale:
+        return _of_numbers(new, old)
+    low, high = RANGES[new.kind]
+    fitting = MoreDigits(0, len(str(high)) - 1) if low else AnyValue()  # of an UNSIGNED also the sign matters
+    return UncertainValues(fitting, f"the source has rounded or cut {old} to {new}, and does not log the values")
 
 
 def _of_decimals(new: DataType, old: DataType) -> UncertainValues | None:

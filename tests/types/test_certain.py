@@ -12,7 +12,9 @@ CERTAIN = [
     ("BIGINT", "DOUBLE"), ("FLOAT", "DOUBLE"), ("DECIMAL(10, 2)", "DECIMAL(12, 4)"), ("DECIMAL(10, 2)", "VARCHAR(20)"),
     ("VARCHAR(10)", "VARCHAR(20)"), ("VARCHAR(10)", "STRING"), ("CHAR(10)", "VARCHAR(10)"), ("BINARY(5)", "BYTES"),
     ("VARBINARY(5)", "VARBINARY(9)"), ("DATE", "TIMESTAMP(3)"), ("TIMESTAMP", "TIMESTAMP(6)"),
-    ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(6)"), ("JSON", "JSON"),
+    ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(6)"), ("JSON", "JSON"), ("TINYINT", "CHAR(4)"), ("DECIMAL(9, 0)", "INT"),
+    ("DECIMAL(10, 2)", "CHAR(12)"), ("DECIMAL(3, 3)", "CHAR(6)"), ("DECIMAL(45, 4)", "STRING"),
+    ("DECIMAL(30, 10)", "DOUBLE"),
 ]  # fmt: skip
 ROWS = [
     ("BIGINT", "INT", "`c` < -2147483648 OR `c` > 2147483647"),
@@ -20,6 +22,14 @@ ROWS = [
     ("SMALLINT", "DECIMAL(5, 2)", "`c` < -999 OR `c` > 999"),
     ("DECIMAL(10, 4)", "DECIMAL(10, 2)", "`c` <> round(`c`, 2)"),
     ("DECIMAL(10, 4)", "DECIMAL(4, 2)", "`c` <> round(`c`, 2) OR `c` >= 100 OR `c` <= -100"),
+    ("DECIMAL(10, 0)", "INT", "`c` < -2147483648 OR `c` > 2147483647"),
+    ("DECIMAL(10, 1)", "TINYINT", "`c` <> round(`c`, 0) OR `c` >= 100 OR `c` <= -100"),
+    ("DECIMAL(10, 3)", "VARCHAR(8)", "`c` < -999.999 OR `c` > 9999.999"),
+    ("DECIMAL(3, 3)", "CHAR(5)", "`c` < 0 OR `c` > 9.999"),
+    ("DECIMAL(10, 2)", "CHAR(3)", "`c` < 0 OR `c` > -1"),
+    ("DECIMAL(45, 4)", "VARCHAR(20)", "char_length(`c`) > 20"),
+    ("INT", "VARCHAR(3)", "`c` < -99 OR `c` > 999"),
+    ("INT", "CHAR(1)", "`c` < 0 OR `c` > 9"),
     ("VARCHAR(20)", "VARCHAR(10)", "char_length(`c`) > 10"),
     ("STRING", "VARCHAR(10)", "char_length(`c`) > 10"),
     ("VARCHAR(20)", "CHAR(20)", "`c` LIKE '% '"),
@@ -32,7 +42,8 @@ ANY = [
     ("VARBINARY(5)", "BINARY(9)"), ("TIMESTAMP(6)", "TIMESTAMP"), ("TIMESTAMP", "DATE"), ("TIME", "TIME(3)"),
     ("TIMESTAMP", "TIMESTAMP_LTZ"), ("DATE", "TIMESTAMP_LTZ"), ("TIMESTAMP", "VARCHAR(30)"), ("GEOMETRY", "BYTES"),
     ("DECIMAL(45, 4)", "DECIMAL(45, 2)"), ("VECTOR(3)", "STRING"),
-    ("JSON", "INT"), ("JSON", "STRING"),
+    ("JSON", "INT"), ("JSON", "STRING"), ("BOOLEAN", "INT"), ("BOOLEAN", "DECIMAL(5, 0)"), ("BOOLEAN", "DOUBLE"),
+    ("BOOLEAN", "VARCHAR(5)"), ("BOOLEAN", "STRING"), ("INT UNSIGNED", "VARCHAR(20)"), ("DECIMAL(45, 0)", "BIGINT"),
     ("INT", "DECIMAL(65, 30)"), ("BIGINT UNSIGNED", "DECIMAL(39, 0)"), ("DECIMAL(10, 2)", "DECIMAL(45, 4)"),
 ]  # fmt: skip
 
