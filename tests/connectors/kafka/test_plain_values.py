@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -93,6 +94,31 @@ def test_a_key_as_csv_has_the_table_and_the_values(value_format: str) -> None:
     key = record["key"]
     ((name, number, *rest),) = csv.reader(io.StringIO(key.decode(), newline=""))
     assert (name, number, rest) == ('shop.a"b', "-7", ['O"Hara, é\n', "Iv8="])
+
+
+@together(
+    "value_format",
+    ["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink"],
+)
+def test_numbers_that_json_lacks_are_words_as_java_writes_them(value_format: str) -> None:
+    kinds = {"d": DataType(Kind.DOUBLE), "f": DataType(Kind.FLOAT), "v": DataType(Kind.VECTOR, 2)}
+    schema = TableSchema(tuple(Column(name, kind, name != "d") for name, kind in kinds.items()), ("d",))
+    given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "value.format": value_format}
+    layout = layout_of(TABLE, schema, KafkaSinkOptions.model_validate(given), "1")
+    rows = [
+        {"d": math.nan, "f": -math.inf, "v": [1.0, math.nan]},
+        {"d": -math.inf, "f": math.nan, "v": [math.inf, -0.0]},
+        {"d": 1.7976931348623157e308, "f": math.inf, "v": None},
+    ]
+    found = written(layout, block(TABLE, schema, [("+I", row) for row in rows]))
+    values = [value.get("after") or value.get("data") or value for _, value in found]
+    read = [value[0] if isinstance(value, list) else value for value in values]
+    numbers = [[float(row["d"]), float(row["f"])] for row in read]
+    assert repr(numbers) == "[[nan, -inf], [-inf, nan], [1.7976931348623157e+308, inf]]"
+    assert (read[0]["d"], read[0]["f"]) == ("NaN", "-Infinity")
+    vectors = [json.loads(each) if isinstance(each, str) else each for each in (read[0]["v"], read[1]["v"])]
+    assert repr([[float(item) for item in each] for each in vectors]) == "[[1.0, nan], [inf, -0.0]]"
+    assert [float(next(reversed(key.values()))) for key, _ in found][1:] == [-math.inf, 1.7976931348623157e308]
 
 
 def test_a_table_without_a_key_has_none_as_csv_either() -> None:

@@ -4,7 +4,7 @@ A schema is a table of nodes (int64[n, 3]): the kind of the node, its first chil
 Children are int64[m, 3]: the child's node, and the position in `names` and the size of the text that is written before
 the child (`"name":`) or is the child (a symbol). Kernels pass the addresses of nodes and children, because passing
 arrays costs them reference counting.
-Bytes become base64; NaN and infinite doubles become words in quotes.
+Bytes become base64.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.avro.kernels import kernel
+from connectors.kafka.kernels.floats import double_json, float_json
 from connectors.kafka.kernels.strings import base64_text, escaped
-from connectors.shared.kernels.kernel_types import Int, Ints, Pair, Word
+from connectors.shared.kernels.kernel_types import Int, Ints, Pair
 from connectors.shared.kernels.memory import move, peek8, peek32, peek64, poke8, poke32, poke64
-from connectors.shared.kernels.text.floats import double_text, float_text
 from connectors.shared.kernels.text.integers import signed_text
 
 NULL, BOOLEAN, WHOLE, FLOAT, DOUBLE, BYTES, TEXT, FIXED, ENUM, ARRAY, MAP, RECORD, ROW, UNION = range(14)
@@ -35,8 +35,6 @@ _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _LIST, _LIST_END = 34, 44, 58, 123, 125, 
 _TRUE, _FALS, _NULL = 0x65757274, 0x736C6166, 0x6C6C756E
 _ROW_BYTES = 24
 _FIRST, _COUNT = 8, 16
-_NAN, _INFINITY = 0x224E614E22, 0x7974696E69666E49  # "NaN" in its quotes, and Infinity
-_FLOAT_WORD, _DOUBLE_WORD = np.uint64(0x7F800000), np.uint64(0x7FF0000000000000)
 _U1, _U7, _U63, _LOW7, _U0 = np.uint64(1), np.uint64(7), np.uint64(63), np.uint64(127), np.uint64(0)
 
 
@@ -52,36 +50,6 @@ def number(at: Int, stop: Int) -> Pair:
             return np.int64(bits >> _U1) ^ -np.int64(bits & _U1), at
         shift += _U7
     return 0, BAD
-
-
-@kernel
-def _word(negative: Int, nan: Int, to: Int) -> Int:
-    """Write NaN or an infinity, in quotes."""
-    if nan:
-        poke64(to, _NAN)
-        return to + 5
-    poke8(to, _QUOTE)
-    to += 1
-    if negative:
-        poke8(to, 45)
-        to += 1
-    poke64(to, _INFINITY)
-    poke8(to + 8, _QUOTE)
-    return to + 9
-
-
-@kernel
-def _float(bits: Word, to: Int) -> Int:
-    if bits & _FLOAT_WORD == _FLOAT_WORD:
-        return _word(np.int64(bits >> np.uint64(31)), np.int64(bits & np.uint64(0x7FFFFF)), to)
-    return float_text(bits, to)
-
-
-@kernel
-def _double(bits: Word, to: Int) -> Int:
-    if bits & _DOUBLE_WORD == _DOUBLE_WORD:
-        return _word(np.int64(bits >> _U63), np.int64(bits & np.uint64(0xFFFFFFFFFFFFF)), to)
-    return double_text(bits, to)
 
 
 @kernel
@@ -109,9 +77,9 @@ def _scalar(children: Int, names: Int, node: Int, at: Int, stop: Int, to: Int, l
         if stop - at < size:
             return BAD, BAD
         if kind == FLOAT:
-            return at + 4, _float(np.uint64(peek32(at)), to)
+            return at + 4, float_json(np.uint64(peek32(at)), False, to)
         if kind == DOUBLE:
-            return at + 8, _double(np.uint64(peek64(at)), to)
+            return at + 8, double_json(np.uint64(peek64(at)), False, to)
         if peek8(at) > 1:
             return BAD, BAD
         poke32(to, _TRUE if peek8(at) == 1 else _FALS)

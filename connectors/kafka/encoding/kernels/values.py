@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.encoding.kernels import kernel
+from connectors.kafka.kernels.floats import double_json, float_json
 from connectors.kafka.kernels.strings import base64_text, escaped
 from connectors.shared.kernels.kernel_types import Bool, Int
 from connectors.shared.kernels.memory import (
@@ -23,7 +24,6 @@ from connectors.shared.kernels.memory import (
     signed16,
     signed32,
 )
-from connectors.shared.kernels.text.floats import double_text, float_text
 from connectors.shared.kernels.text.integers import (
     LOWER,
     decimal_text,
@@ -120,7 +120,8 @@ def bare_text(column: Int, row: Int, to: Int) -> Int:
     if op == DATE:
         return date_text(signed32(values + 4 * row), to)
     if op == FLOAT64:
-        return _with_point(to, double_text(np.uint64(peek64(values + 8 * row)), to))
+        in_string = peek64(column + QUOTED) != 0
+        return _with_point(to, double_json(np.uint64(peek64(values + 8 * row)), in_string, to))
     return _rare(column, row, to)
 
 
@@ -140,7 +141,8 @@ def _with_point(begin: Int, end: Int) -> Int:
 def _rare(column: Int, row: Int, to: Int) -> Int:
     op, values = peek64(column + OP), peek64(column + VALUES)
     if op == FLOAT32:
-        return _with_point(to, float_text(np.uint64(peek32(values + 4 * row)), to))
+        in_string = peek64(column + QUOTED) != 0
+        return _with_point(to, float_json(np.uint64(peek32(values + 4 * row)), in_string, to))
     if op in (BOOL, BIT_DIGIT):
         bit = peek64(column + BIT) + row
         return _truth((peek8(values + (bit >> 3)) >> (bit & 7)) & 1, op, to)
@@ -164,7 +166,7 @@ def _rare(column: Int, row: Int, to: Int) -> Int:
         return digits_text(np.uint64(peek64(values + 8 * row)), peek64(column + DETAIL), to)
     start, end = signed32(peek64(column + OFFSETS) + 4 * row), signed32(peek64(column + OFFSETS) + 4 * row + 4)
     if op == FLOATS:
-        return _floats(values, start, end, to)
+        return _floats(values, start, end, peek64(column + QUOTED) != 0, to)
     return _bytes(op, values + start, end - start, to)
 
 
@@ -188,7 +190,7 @@ def _bytes(op: Int, at: Int, size: Int, to: Int) -> Int:
 
 
 @kernel
-def _floats(values: Int, start: Int, end: Int, to: Int) -> Int:
+def _floats(values: Int, start: Int, end: Int, in_string: Bool, to: Int) -> Int:
     """Write a list of 32-bit floats as a JSON array."""
     poke8(to, 91)
     to += 1
@@ -196,7 +198,7 @@ def _floats(values: Int, start: Int, end: Int, to: Int) -> Int:
         if i > start:
             poke8(to, 44)
             to += 1
-        to = _with_point(to, float_text(np.uint64(peek32(values + 4 * i)), to))
+        to = _with_point(to, float_json(np.uint64(peek32(values + 4 * i)), in_string, to))
     poke8(to, 93)
     return to + 1
 
@@ -284,10 +286,10 @@ def _geometry(op: Int, at: Int, size: Int, to: Int) -> Int:
     to += 1
     if op == POINT and size >= 25:
         poke32(to, 0x3A227822)  # "x":
-        to = _with_point(to + 4, double_text(np.uint64(peek64(at + 9)), to + 4))
+        to = _with_point(to + 4, double_json(np.uint64(peek64(at + 9)), False, to + 4))
         poke8(to, 44)
         poke32(to + 1, 0x3A227922)  # "y":
-        to = _with_point(to + 5, double_text(np.uint64(peek64(at + 17)), to + 5))
+        to = _with_point(to + 5, double_json(np.uint64(peek64(at + 17)), False, to + 5))
         poke8(to, 44)
         to += 1
     poke32(to, 0x626B7722)  # "wkb
