@@ -85,13 +85,13 @@ class Groups:
 
         A layout may come back: with `binlog_row_metadata`, a collation or a long unique key that is set and reset.
         """
-        tables = list(dict.fromkeys(slot.found.table for slot, *_ in self.entries))
-        if len(tables) == len(self.entries):
+        numbers: dict[TableId, int] = {}
+        tables = [numbers.setdefault(slot.found.table, len(numbers)) for slot, *_ in self.entries]
+        if len(numbers) == len(tables):
             return self
         order = np.concatenate([self.order[first:last] for _, first, last, _ in self.entries])
         owner = np.repeat(np.arange(len(self.entries)), [last - first for _, first, last, _ in self.entries])
-        table = np.array([tables.index(slot.found.table) for slot, *_ in self.entries])[owner]
-        sort = np.lexsort((order, table))
+        sort = np.lexsort((order, np.array(tables)[owner]))
         order, owner = order[sort], owner[sort]
         cuts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(order)]
         sizes = np.add.reduceat(buffer.end[order] - buffer.start[order], cuts[:-1]).tolist()
