@@ -12,11 +12,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 from together import together
 
-from cdc.block import ChangeBlock, Stream
+from cdc.block import ChangeBlock, Stream, arrow_schema
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.testing.blocks import block
@@ -119,6 +120,36 @@ def test_numbers_that_json_lacks_are_words_as_java_writes_them(value_format: str
     vectors = [json.loads(each) if isinstance(each, str) else each for each in (read[0]["v"], read[1]["v"])]
     assert repr([[float(item) for item in each] for each in vectors]) == "[[1.0, nan], [inf, -0.0]]"
     assert [float(next(reversed(key.values()))) for key, _ in found][1:] == [-math.inf, 1.7976931348623157e308]
+
+
+FAR = [  # days and microseconds since 1970, and their texts
+    (2_932_896, 253_402_300_799_999_999, "9999-12-31", "9999-12-31T23:59:59.999999"),
+    (2_932_897, 253_402_300_800_000_000, "+10000-01-01", "+10000-01-01T00:00:00.000000"),
+    (-719_528, -62_167_219_200_000_000, "0000-01-01", "0000-01-01T00:00:00.000000"),
+    (-719_529, -62_167_219_200_000_001, "-0001-12-31", "-0001-12-31T23:59:59.999999"),
+    (2**31 - 1, 2**63 - 1, "+5881580-07-11", "+294247-01-10T04:00:54.775807"),
+    (-(2**31), -(2**63) + 1, "-5877641-06-23", "-290308-12-21T19:59:05.224193"),
+]
+
+
+@together("value_format", ["json", "canal-json", "debezium-json-flink"])
+def test_years_beyond_four_digits_have_a_sign_as_java_writes_them(value_format: str) -> None:
+    kinds = {"day": DataType(Kind.DATE), "at": DataType(Kind.TIMESTAMP, 6), "instant": DataType(Kind.TIMESTAMP_LTZ, 6)}
+    schema = TableSchema(tuple(Column(name, kind) for name, kind in kinds.items()), ("day",))
+    arrow = arrow_schema(schema)
+    days, moments = pa.array([row[0] for row in FAR], pa.int32()), pa.array([row[1] for row in FAR], pa.int64())
+    columns = [days.view(arrow.field(0).type), moments.view(arrow.field(1).type), moments.view(arrow.field(2).type)]
+    row = {"day": date(2026, 1, 1), "at": None, "instant": None}
+    found = replace(
+        block(TABLE, schema, [("+I", row)] * len(FAR)), rows=pa.RecordBatch.from_arrays(columns, schema=arrow)
+    )
+    given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "value.format": value_format}
+    layout = layout_of(TABLE, schema, KafkaSinkOptions.model_validate(given), "1")
+    read = [value.get("after") or value.get("data") or value for _, value in written(layout, found)]
+    texts = [each[0] if isinstance(each, list) else each for each in read]
+    assert [each["day"] for each in texts] == [day for *_, day, _ in FAR]
+    assert [each["at"] for each in texts] == [at.replace("T", " ") for *_, at in FAR]
+    assert [each["instant"].replace(" ", "T").rstrip("Z") for each in texts] == [at for *_, at in FAR]
 
 
 def test_a_table_without_a_key_has_none_as_csv_either() -> None:

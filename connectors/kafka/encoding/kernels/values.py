@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.encoding.kernels import kernel
+from connectors.kafka.encoding.kernels.years import any_date_text, any_moment_text
 from connectors.kafka.kernels.floats import double_json, float_json
 from connectors.kafka.kernels.strings import base64_text, escaped
 from connectors.shared.kernels.kernel_types import Bool, Int
@@ -32,7 +33,7 @@ from connectors.shared.kernels.text.integers import (
     signed_text,
     unsigned_text,
 )
-from connectors.shared.kernels.text.moments import date_text, moment_text, span_text
+from connectors.shared.kernels.text.moments import span_text
 
 FIELDS = (
     "op", "values", "validity", "validity_bit", "offsets", "detail", "bit", "quoted", "width", "prefix", "prefix_size",
@@ -112,13 +113,13 @@ def bare_text(column: Int, row: Int, to: Int) -> Int:
     if op == INSTANT:
         return _instant(peek64(values + 8 * row), peek64(column + DETAIL), to)
     if op == MOMENT:
-        return moment_text(peek64(values + 8 * row), peek64(column + DETAIL), to)
+        return any_moment_text(peek64(values + 8 * row), peek64(column + DETAIL), to)
     if op == INT8:
         return signed_text(signed8(values + row), to)
     if op == INT16:
         return signed_text(signed16(values + 2 * row), to)
     if op == DATE:
-        return date_text(signed32(values + 4 * row), to)
+        return any_date_text(signed32(values + 4 * row), to)
     if op == FLOAT64:
         in_string = peek64(column + QUOTED) != 0
         return _with_point(to, double_json(np.uint64(peek64(values + 8 * row)), in_string, to))
@@ -157,7 +158,7 @@ def _rare(column: Int, row: Int, to: Int) -> Int:
     if op == UINT64_BYTES:
         return _unsigned_bytes(values + 8 * row, to)
     if op == ZONED:
-        end = moment_text(peek64(values + 8 * row), peek64(column + DETAIL), to)
+        end = any_moment_text(peek64(values + 8 * row), peek64(column + DETAIL), to)
         poke8(end, 90)
         return end + 1
     if op == SPAN:
@@ -246,8 +247,8 @@ def _unsigned_bytes(at: Int, to: Int) -> Int:
 @kernel
 def _instant(micros: Int, digits: Int, to: Int) -> Int:
     """Write an instant as `2026-11-20T12:34:56.789Z`."""
-    end = moment_text(micros, digits, to)
-    poke8(to + 10, 84)
+    end = any_moment_text(micros, digits, to)
+    poke8(end - 9 - (digits + 1 if digits > 0 else 0), 84)
     poke8(end, 90)
     return end + 1
 
