@@ -18,11 +18,14 @@ _TEXTS = frozenset({"char", "varchar", *(name for name in LOB_BYTES if name.ends
 _BYTES = frozenset({"varbinary", *(name for name in LOB_BYTES if name.endswith("blob"))})
 
 
-def redefinition(old: MySqlColumn, new: MySqlColumn) -> str:
-    """Return why an existing column may have other values under this definition; empty for a plain one."""
+def redefinition(old: MySqlColumn, new: MySqlColumn, *, keeps_zeros: bool = False) -> str:
+    """Return why an existing column may have other values under this definition; empty for a plain one.
+
+    `keeps_zeros`: the statement ran under NO_AUTO_VALUE_ON_ZERO, as in dumps of phpMyAdmin.
+    """
     if new.generated:
         return f"the server computed column {new.name} of rows already there"
-    if new.auto_increment and not old.auto_increment:
+    if new.auto_increment and not old.auto_increment and (old.nullable or not keeps_zeros):
         return f"the server numbered rows whose column {new.name} had 0 or NULL"
     return ""
 

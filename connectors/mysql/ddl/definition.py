@@ -210,7 +210,8 @@ class _Alteration:
                 new = self._resolved(written)
                 if name in defaults:
                     new = replace(new, default=default_text(defaults[name].default, new, self.dialect))
-                self._note_uncertain(column.name, redefinition(column, new), unseen=True)
+                reason = redefinition(column, new, keeps_zeros=self.dialect.keeps_zeros)
+                self._note_uncertain(column.name, reason, unseen=True)
                 self._note_rewritten(column, new)
                 collated = is_collated(written) or bool(self.convert_to)
                 if new.generated or new.default != column.default or is_retyped(column, new, collated=collated):

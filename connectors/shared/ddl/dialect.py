@@ -11,6 +11,7 @@ _ANSI_QUOTES = 1 << 2
 _ORACLE = 1 << 9
 _MSSQL = 1 << 10
 _MAXDB = 1 << 12
+_NO_AUTO_VALUE_ON_ZERO = 1 << 19
 _NO_BACKSLASH_ESCAPES = 1 << 20
 _STRICT = 1 << 21 | 1 << 22
 _PAD_CHAR_TO_FULL_LENGTH = 1 << 31
@@ -42,6 +43,7 @@ class DdlDialect:
         logs_cascades: row changes by foreign keys are in the log: MySQL since 9.6, unless `innodb_native_foreign_keys`
             is on.
         strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
+        keeps_zeros: NO_AUTO_VALUE_ON_ZERO: a 0 in an AUTO_INCREMENT column stays 0.
         pads_char: PAD_CHAR_TO_FULL_LENGTH: a converted CHAR has trailing spaces.
         fixed_zone: the session's time zone is known to have no repeated hour.
         literals: Python's codec of the session's `character_set_connection`, to which a server converts literals first,
@@ -59,6 +61,7 @@ class DdlDialect:
     explicit_timestamps: bool = True
     logs_cascades: bool = False
     strict: bool = False
+    keeps_zeros: bool = False
     pads_char: bool = False
     fixed_zone: bool = False
     literals: str = ""
@@ -108,6 +111,7 @@ class DdlDialect:
             brackets=self.mariadb and bool(sql_mode & _MSSQL),
             backslash_escapes=not sql_mode & _NO_BACKSLASH_ESCAPES,
             strict=bool(sql_mode & _STRICT),
+            keeps_zeros=bool(sql_mode & _NO_AUTO_VALUE_ON_ZERO),
             pads_char=bool(sql_mode & _PAD_CHAR_TO_FULL_LENGTH),
             fixed_zone=_FIXED_ZONE.fullmatch(time_zone) is not None,
             literals=literals,
