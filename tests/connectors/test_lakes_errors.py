@@ -72,6 +72,21 @@ def test_a_full_disk_stops_the_run_and_the_message_says_what_to_do(
     assert "free some space" in refused.hint
 
 
+@pytest.mark.parametrize("lake", [IcebergHarness, PaimonHarness], ids=["iceberg", "paimon"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to write Parquet file f.parquet: [Errno 30] Read-only file system: 'f.parquet'",
+        "Failed to delete object: IO error: Stale file handle (os error 116)",
+        "(sqlite3.OperationalError) attempt to write a readonly database",
+    ],
+)
+def test_a_disk_that_refuses_is_told_with_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: Callable[..., Any], text: str
+) -> None:
+    assert "mounted, writable" in _refused(lake(tmp_path), RuntimeError(text), monkeypatch).hint
+
+
 @pytest.mark.parametrize(
     "text",
     [

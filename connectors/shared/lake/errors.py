@@ -21,12 +21,16 @@ _ACCESS_IS_DENIED = (
     "expiredtoken", "invalid_access_key", "invalidaccesskey", "forbidden", "unauthorized", "not authorized",
 )  # fmt: skip
 _NO_TLS = ("certificate_verify_failed", "ssl peer certificate")
-_STORE_REFUSES = (*_ACCESS_IS_DENIED, *_NO_TLS, "[errno ", "os error ", "readonly database", "disk i/o error")
+_DISK_REFUSES = ("[errno ", "os error ", "read-only file system", "readonly database", "disk i/o error")
+_STORE_REFUSES = (*_ACCESS_IS_DENIED, *_NO_TLS, *_DISK_REFUSES)
 """Parts of messages about access, certificates or disks, also of the SQLite file of a catalog, in lower case."""
 _DISK_IS_FULL = ("no space left on device", "disk quota exceeded", "disk is full", "no storage space")
 _ACCESS_HINT = "check the rights to the warehouse and its catalog, and whether credentials in the file have expired"
+_DISK_HINT = "is the disk of the warehouse and its catalog mounted, writable and sound? then start again"
 _TLS_HINT = "renew the server's certificate; REQUESTS_CA_BUNDLE names a file with an authority that is not the system's"
 _SPACE_HINT = "free some space where the warehouse and its catalog are: this run or the next one continues"
+
+_NEXT_STEPS = ((_NO_TLS, _TLS_HINT), (_ACCESS_IS_DENIED, _ACCESS_HINT), (_DISK_REFUSES, _DISK_HINT))
 
 
 @contextmanager
@@ -47,11 +51,10 @@ def library_errors(
             raise SinkUnavailable(text, where=where, hint=_GONE_HINT) from error
         if any(mark in text.lower() for mark in _DISK_IS_FULL):
             raise SinkError(text, where=where, hint=_SPACE_HINT) from error
-        no_tls = _TLS_HINT if any(mark in text.lower() for mark in _NO_TLS) else ""
+        hint = next((hint for marks, hint in _NEXT_STEPS if any(mark in text.lower() for mark in marks)), "")
         if _is_away(error, names, words):
-            hint = no_tls or "is the catalog or the object store reachable?"
+            hint = hint or "is the catalog or the object store reachable?"
             raise SinkUnavailable(text, where=where, hint=hint) from error
-        hint = no_tls or (_ACCESS_HINT if any(mark in text.lower() for mark in _ACCESS_IS_DENIED) else "")
         raise SinkError(f"{lake} refused: {text}", where=where, hint=hint) from error
 
 
@@ -119,6 +122,9 @@ def _beginning(error: BaseException) -> str:
 def existing(table: TableId, found: T | None) -> T:
     """Return the table. Raises SinkError if it is None."""
     if found is None:
-        hint = "it was dropped or renamed in the lake; `cdc resync` recreates it"
+        hint = (
+            "it was dropped or renamed in the lake, or the warehouse is not mounted: restore it and start again; "
+            "`cdc resync` recreates it"
+        )
         raise SinkError("the table does not exist", where=str(table), hint=hint)
     return found
