@@ -70,6 +70,8 @@ _PURGED = re.compile(
     r"|impossible position|more gtids than|not present in",
     re.IGNORECASE,
 )
+_PASSING = re.compile(r"could not find next log|could not open log|memory allocation failed", re.IGNORECASE)
+"""What opening the log again settles: a reset or purged file is then known as that."""
 _DAMAGED = re.compile(r"crc|checksum|bogus data|corrupt|truncated|binlog file header|error reading", re.IGNORECASE)
 
 
@@ -191,7 +193,9 @@ def _dump_error(text: str, where: str) -> SourceError:
     if _DAMAGED.search(text):
         hint = f"look at the log with mysqlbinlog --verify-binlog-checksum; {_RESET}"
         return CorruptLog(f"the server cannot read its own binary log: {text}", where=where, hint=hint)
-    return SourceError(f"the server ended the binlog dump: {text}", where=where)
+    kind = SourceUnavailable if _PASSING.search(text) else SourceError
+    hint = "see the server's error log, then start again"
+    return kind(f"the server ended the binlog dump: {text}", where=where, hint=hint)
 
 
 def _network_error(error: Exception, where: str) -> SourceError:

@@ -278,12 +278,16 @@ def test_options_of_the_pipeline_file() -> None:
         ("bogus data in log event; the first event 'binlog.000001' at 4", CorruptLog),
         ("Event crc check failed! Most likely there is event corruption.", CorruptLog),
         ("A replica with the same server_uuid/server_id as this replica has connected", SourceError),
+        ("could not find next log; the first event 'binlog.000002' at 198", SourceUnavailable),
+        ("Binary log is not open", SourceError),
     ],
 )
 def test_errors_that_end_a_dump(text: str, kind: type[SourceError]) -> None:
     from pymysql.err import OperationalError
 
-    assert type(as_source_error(OperationalError(1236, text), "u@h:1")) is kind
+    error = as_source_error(OperationalError(1236, text), "u@h:1")
+    assert type(error) is kind
+    assert error.hint
 
 
 @pytest.mark.parametrize("text", ["log event entry exceeded max_allowed_packet", "bogus data in log event"])
