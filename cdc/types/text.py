@@ -9,6 +9,7 @@ import binascii
 import json
 from base64 import b64encode
 from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _MICROSECONDS = 1_000_000
+_DAY = 86_400 * _MICROSECONDS
+_FIRST, _END = -719_528, 2_932_897  # the days since 1970 of 0000-01-01 and 10000-01-01
+_DAY_2000, _CYCLE = 10_957, 146_097  # the calendar repeats itself every 400 years
 
 
 def escaped(text: pa.Array, escapes: Sequence[tuple[str, str]]) -> pa.Array:
@@ -72,6 +76,8 @@ def plain(values: pa.Array) -> pa.Array:
         return spans(values)
     if pa.types.is_timestamp(kind):
         return moments(values)
+    if pa.types.is_date32(kind):
+        return _with_far_days(pc.cast(values, pa.string()), values.view(pa.int32()), 1)
     if pa.types.is_binary(kind):
         return base64(values)
     if pa.types.is_list(kind):
@@ -83,7 +89,30 @@ def moments(values: pa.Array) -> pa.Array:
     """`2024-02-29T01:02:03.000000` of timestamps in microseconds, with `Z` after instants."""
     text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
     text = pc.binary_replace_slice(text.cast(pa.binary()), start=10, stop=11, replacement=b"T").cast(pa.string())
+    text = _with_far_days(text, values.view(pa.int64()), _DAY)
     return pc.binary_join_element_wise(text, "Z", "") if values.type.tz is not None else text
+
+
+def _with_far_days(text: pa.Array, numbers: pa.Array, day: int) -> pa.Array:
+    """The texts, but with a sign before years beyond four digits, as Java writes them: `+10000-01-01`.
+
+    `numbers` count from 1970, `day` of them a day.
+    """
+    far = pc.or_(pc.less(numbers, _FIRST * day), pc.greater_equal(numbers, _END * day))
+    if not pc.any(far).as_py():
+        return text
+    rows = zip(text.to_pylist(), numbers.to_pylist(), far.to_pylist(), strict=True)
+    return pa.array([_far(number, day) if is_far else near for near, number, is_far in rows], pa.string())
+
+
+def _far(number: int, day: int) -> str:
+    cycles, days = divmod(number // day - _DAY_2000, _CYCLE)
+    near = date(2000, 1, 1) + timedelta(days)
+    year = near.year + 400 * cycles
+    text = f"{'-' if year < 0 else '+'}{abs(year):04}-{near:%m-%d}"
+    if day == 1:
+        return text
+    return f"{text}T{(datetime.min + timedelta(microseconds=number % day)).isoformat(timespec='microseconds')[11:]}"
 
 
 def without_zeros(times: pa.Array) -> pa.Array:
