@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from connectors.iceberg.manifest_cache import PATH_ID
@@ -26,6 +27,9 @@ _ROWS_A_GROUP = 1 << 20
 _FEW_BYTES = 64 << 10
 """The size up to which threads and compression cost more than they save."""
 _MOST_FORMS = 2_000
+_DAY_US = 86_400_000_000
+_YEAR_1, _YEAR_10000 = -719_162, 2_932_897
+"""The days since 1970 on which the years begin."""
 _METRICS = "write.metadata.metrics."
 """Prefix of the table properties that choose the statistics in its files."""
 _DELETES = pa.schema([
@@ -57,8 +61,8 @@ class RowsFile:
         return int(self._stream.tell())
 
     def takes(self, rows: pa.RecordBatch) -> bool:
-        """Whether more rows can be written: none with a NaN where the rows before had none, see `_with_statistics`."""
-        return not any(has_nan(rows.column(name)) for name in _floating(rows.schema) if name in self._bounded)
+        """Whether more rows can be written: none without bounds where those before have some, see `_is_unbounded`."""
+        return not any(_is_unbounded(rows.column(name)) for name in rows.schema.names if name in self._bounded)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Write rows, with columns in the table's order."""
@@ -249,16 +253,24 @@ def _open_writer(stream: Any, rows: pa.Table, statistics: bool | list[str]) -> p
 
 
 def _with_statistics(rows: pa.Table) -> list[str]:
-    """The columns that get statistics, which are those without NaN.
+    """The columns that get statistics."""
+    return [name for name in rows.schema.names if not _is_unbounded(rows[name])]
 
-    The format's bounds ignore NaN, so a reader that takes NaN for the greatest number (DuckDB) would skip rows.
+
+def _is_unbounded(values: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a column gets no bounds.
+
+    The format's bounds ignore NaN, so a reader that takes NaN for the greatest number (DuckDB) would skip rows. And the
+    library has no bounds beyond the years 1 to 9999.
     """
-    without = {name for name in _floating(rows.schema) if has_nan(rows[name])}
-    return [name for name in rows.schema.names if name not in without]
-
-
-def _floating(schema: pa.Schema) -> list[str]:
-    return [field.name for field in schema if pa.types.is_floating(field.type)]
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return has_nan(values)
+    if not (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
+        return False
+    day = 1 if pa.types.is_date32(kind) else _DAY_US
+    found = pc.min_max(values).values()
+    return any(edge.is_valid and not _YEAR_1 * day <= edge.value < _YEAR_10000 * day for edge in found)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

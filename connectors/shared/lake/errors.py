@@ -30,7 +30,15 @@ _DISK_HINT = "is the disk of the warehouse and its catalog mounted, writable and
 _TLS_HINT = "renew the server's certificate; REQUESTS_CA_BUNDLE names a file with an authority that is not the system's"
 _SPACE_HINT = "free some space where the warehouse and its catalog are: this run or the next one continues"
 
-_NEXT_STEPS = ((_NO_TLS, _TLS_HINT), (_ACCESS_IS_DENIED, _ACCESS_HINT), (_DISK_REFUSES, _DISK_HINT))
+_NO_DATE = ("date value out of range", "days=")
+_DATE_HINT = "partition by something else, or leave rows with dates beyond the years 1 to 9999 out with a filter"
+
+_NEXT_STEPS = (
+    (_NO_DATE, _DATE_HINT),
+    (_NO_TLS, _TLS_HINT),
+    (_ACCESS_IS_DENIED, _ACCESS_HINT),
+    (_DISK_REFUSES, _DISK_HINT),
+)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from iceberg_harness import IcebergHarness
 from iceberg_judge import duckdb_rows
@@ -21,6 +23,7 @@ from cdc.schema import AlterColumnType, Column, CreateTable, DataType, Kind, Tab
 from cdc.sink import Prepared, TaskAttempt
 from cdc.testing.blocks import block
 from connectors.iceberg import index, load
+from connectors.iceberg.parquet import RowsFile, write_rows
 
 pytestmark = pytest.mark.slow
 
@@ -187,3 +190,29 @@ def test_key_columns_are_called_as_the_columns_of_keys_are(
         prepared = [one for task in tasks for one in sink.prepare(task, iter([block(TABLE, schema, rows)]))]
         sink.commit(batch, prepared)
     assert sorted((row["row"], row["v"]) for row in harness.rows(TABLE) or []) == [(0, 2), (1, 0)]
+
+
+def test_dates_beyond_the_years_of_the_library_are_written_without_bounds(tmp_path: Path) -> None:
+    from pyiceberg.typedef import Record
+
+    columns = {"id": "INT", "day": "DATE", "at": "TIMESTAMP(6)"}
+    schema = TableSchema(tuple(Column(name, DataType.parse(text)) for name, text in columns.items()))
+    harness = IcebergHarness(tmp_path)
+    table = TableId("shop", "far")
+    harness.sink().apply(0, [CreateTable(table, schema)])
+    library = harness.table(table).library
+    days, moments = [2_932_896, None, 2**31 - 1], [253_402_300_799_999_999, 253_402_300_800_000_000, None]
+    arrays = [
+        pa.array([1, 2, 3], pa.int32()),
+        pa.array(days, pa.int32()).view(pa.date32()),
+        pa.array(moments, pa.int64()).view(pa.timestamp("us")),
+    ]
+    rows = pa.RecordBatch.from_arrays(arrays, list(columns))
+    with RowsFile(library, str(tmp_path / "rows.parquet"), Record()) as file:
+        file.write(rows[:1])
+        assert not file.takes(rows[1:])
+    file = write_rows(library, str(tmp_path / "far.parquet"), rows, Record())
+    assert set(file.lower_bounds) == set(file.upper_bounds) == {1}
+    found = pq.read_table(tmp_path / "far.parquet")
+    assert found["day"].cast(pa.int32()).to_pylist() == days
+    assert found["at"].cast(pa.int64()).to_pylist() == moments
