@@ -13,7 +13,8 @@ time of the statement in any mode, and trailing blanks of converted text are cut
 - likewise numbers in a DECIMAL, FLOAT or DOUBLE that becomes UNSIGNED: without a strict mode negative ones become 0;
 - likewise text and bytes in a smaller class (TEXT to TINYTEXT), and in one that holds the old type's maximum;
 - FLOAT and DOUBLE, except for a new number of digits, to which any session rounds;
-- text in another character set that has every character of the old one, and labels that stay.
+- text in another character set that has every character of the old one, or under a strict sql_mode those up to U+FFFF,
+and labels that stay.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def uncertain_beyond_types(
 
 
 def _text_rewritten(change: _Change) -> str:
-    reason = rewritten_text(change.old, change.new)
+    reason = rewritten_text(change.old, change.new, strict=change.strict)
     return f"{reason} may have changed column {change.old.name}" if reason else ""
 
 

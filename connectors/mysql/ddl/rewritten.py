@@ -21,8 +21,12 @@ _NOT_ASCII = "swe7"
 _BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
 
 
-def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
-    """Return, in words, the change that may have altered values of a text column that stays text; empty for none."""
+def rewritten_text(old: MySqlColumn, new: MySqlColumn, *, strict: bool = False) -> str:
+    """Return, in words, the change that may have altered values of a text column that stays text; empty for none.
+
+    `strict`: the statement ran under a strict sql_mode, in which both servers refuse it if text has a letter beyond
+    U+FFFF and the new character set ends there (1366; seen with CHAR, VARCHAR and TEXT).
+    """
     for text, other in ((old, new), (new, old)):
         if is_bytes(other.type) and not is_bytes(text.type) and text.charset not in (None, *_UTF8, "binary"):
             return f"the bytes of the character set {text.charset}, which are not those of UTF-8,"
@@ -34,7 +38,8 @@ def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
         return ""
     if new.type in _LABELLED and not _keeps_labels(old, new):
         return "another list of labels"
-    if new.type not in _LABELLED and _lacks(new.charset, old.charset):
+    refused = strict and new.charset in _BASIC_PLANE and old.type not in _LABELLED
+    if new.type not in _LABELLED and not refused and _lacks(new.charset, old.charset):
         return f"the character set {new.charset}, which lacks characters of {old.charset},"
     return ""
 

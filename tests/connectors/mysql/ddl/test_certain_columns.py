@@ -98,6 +98,19 @@ def test_blanks_beyond_the_length_of_a_converted_text_are_cut_in_any_mode(
     assert (uncertain_column(old, new, strict=strict) == "") == (strict if certain is None else certain)
 
 
+@together("new, certain", [("utf8mb3", True), ("ucs2", True), ("latin1", False), ("gbk", False)])
+@together("old", ["utf8mb4", "utf16", "gb18030"])
+@together("strict", [True, False])
+def test_a_strict_session_refuses_letters_beyond_the_basic_plane(
+    old: str, new: str, certain: bool, strict: bool
+) -> None:
+    """Of other character sets some letters come back as others."""
+    text = column("varchar", 9, charset=old), column("varchar", 9, charset=new)
+    assert (uncertain_column(*text, strict=strict) == "") == (certain and strict)
+    labels = MySqlColumn("c", "enum", labels=("\U0001f600",), charset=old)
+    assert uncertain_column(labels, text[1], strict=strict)
+
+
 @together("before, after, mode, zone, certain", [
     ("CHAR(9)", "VARCHAR(9)", 1 << 31, "", False), ("CHAR(9)", "VARCHAR(9)", 1 << 21, "", True),
     ("CHAR(9)", "CHAR(19)", 1 << 31, "", True), ("TIMESTAMP", "TIMESTAMP(3)", 0, "SYSTEM", False),
