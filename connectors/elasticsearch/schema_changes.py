@@ -276,10 +276,10 @@ class IndexPlanner:
         field = self._rules.field(table, column)
         if column.name in actual.fields:
             reason = "was dropped before, and older documents still have its values"
-            raise self._cannot(table, column.name, reason, field)
+            raise self._cannot(table, column.name, reason)
         if column.default is not None:
             reason = f"comes with the default {column.default!r}, which documents that are there do not have"
-            raise self._cannot(table, column.name, reason, field)
+            raise self._cannot(table, column.name, reason)
         after = replace(self._after(actual, change), fields={**actual.fields, column.name: field})
         yield self._mapping(table, after, {column.name: field})
 
