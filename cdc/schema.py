@@ -59,6 +59,8 @@ class Kind(StrEnum):
 _WITH_LENGTH = frozenset(
     {Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ, Kind.VECTOR}
 )
+_TIMES = frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+_MOST_FRACTION_DIGITS = 6
 _TYPE_TEXT = re.compile(r"\s*([A-Za-z_ ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
 
 
@@ -78,7 +80,7 @@ class DataType:
     @classmethod
     @lru_cache(maxsize=4_096)
     def parse(cls, text: str) -> DataType:
-        """Read the spelling that `str()` writes. Raises ValueError with the reason."""
+        """Read the spelling that `str()` writes; a time without digits has six. Raises ValueError with the reason."""
         match = _TYPE_TEXT.fullmatch(text)
         name = re.sub(r"\s+", " ", match[1]).upper() if match else ""
         if match is None or name not in Kind._value2member_map_:
@@ -92,7 +94,7 @@ class DataType:
             raise ValueError(f"type {name} takes no length, got {text!r}")
         if scale is not None:
             raise ValueError(f"type {name} takes no scale, got {text!r}")
-        return cls(kind, length)
+        return cls(kind, _MOST_FRACTION_DIGITS if length is None and kind in _TIMES else length)
 
 
 @dataclass(frozen=True, slots=True, order=True)

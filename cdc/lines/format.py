@@ -183,23 +183,28 @@ def _date(value: Any, _: DataType) -> date:
     return date.fromisoformat(value)
 
 
-def _timestamp(value: Any, _: DataType) -> datetime:
+def _timestamp(value: Any, data_type: DataType) -> datetime:
     moment = datetime.fromisoformat(value)
-    if moment.tzinfo is not None:
+    if moment.tzinfo is not None or _has_more_digits(moment.microsecond, data_type):
         raise ValueError(value)
     return moment
 
 
-def _instant(value: Any, _: DataType) -> datetime:
+def _instant(value: Any, data_type: DataType) -> datetime:
     moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None:
+    if moment.tzinfo is None or _has_more_digits(moment.microsecond, data_type):
         raise ValueError(value)
     return moment.astimezone(UTC)
 
 
-def _time(value: Any, _: DataType) -> timedelta:
+def _has_more_digits(micros: int, data_type: DataType) -> bool:
+    """Whether a fraction has more digits than the type, of which a sink might write fewer."""
+    return data_type.length is not None and micros % 10 ** max(6 - data_type.length, 0) != 0
+
+
+def _time(value: Any, data_type: DataType) -> timedelta:
     match = _TIME.fullmatch(value)
-    if match is None:
+    if match is None or _has_more_digits(int(Decimal(match[4]) * 1_000_000), data_type):
         raise ValueError(value)
     span = timedelta(hours=int(match[2]), minutes=int(match[3]), microseconds=int(Decimal(match[4]) * 1_000_000))
     return -span if match[1] else span

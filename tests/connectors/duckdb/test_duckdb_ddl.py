@@ -353,9 +353,9 @@ def test_statements_are_shown_and_not_executed(shop: Shop) -> None:
         ("INT", "5", "DECIMAL(65, 30)"),
         ("DECIMAL(10, 2)", "1.5", "DECIMAL(45, 4)"),
         ("VARCHAR(9)", "'a'", "BINARY(3)"),
-        ("TIMESTAMP(6)", "'2020-01-01 00:00:00.5'", "TIMESTAMP"),
+        ("TIMESTAMP(6)", "'2020-01-01 00:00:00.5'", "TIMESTAMP(0)"),
         ("TIMESTAMP", "'2020-07-01 00:00:00'", "TIMESTAMP_LTZ"),
-        ("TIME(3)", "'01:00:00'", "TIME"),
+        ("TIME(3)", "'01:00:00'", "TIME(0)"),
     ],
 )
 def test_values_that_the_source_may_have_made_otherwise_are_refused(
@@ -372,7 +372,7 @@ def test_values_that_the_source_may_have_made_otherwise_are_refused(
 
 
 def test_a_time_of_more_digits_is_the_same_time(shop: Shop) -> None:
-    shop.apply(CreateTable(ORDERS, schema(("id", "INT"), ("c", "TIME"))))
+    shop.apply(CreateTable(ORDERS, schema(("id", "INT"), ("c", "TIME(0)"))))
     shop.sql("INSERT INTO shop.orders VALUES (1, '01:00:00')")
-    shop.apply(AlterColumnType(ORDERS, column("c", "TIME(3)"), column("c", "TIME")))
+    shop.apply(AlterColumnType(ORDERS, column("c", "TIME(3)"), column("c", "TIME(0)")))
     assert shop.sql("SELECT CAST(c AS VARCHAR) FROM shop.orders") == [("01:00:00",)]

@@ -187,7 +187,7 @@ def test_a_modified_column_keeps_its_default() -> None:
         ("VARCHAR(20)", "CHAR(20)", "`c` LIKE '% '"),
         ("VARBINARY(20)", "VARBINARY(10)", "length(hex(`c`)) > 20"),
         ("VARBINARY(20)", "BINARY(20)", "`c` IS NOT NULL"),
-        ("TIMESTAMP(6)", "TIMESTAMP", "`c` IS NOT NULL"),
+        ("TIMESTAMP(6)", "TIMESTAMP(0)", "`c` IS NOT NULL"),
         ("TIMESTAMP_LTZ", "TIMESTAMP", "`c` IS NOT NULL"),
         ("TIMESTAMP", "DATE", "`c` IS NOT NULL"),
         ("DATE", "TIMESTAMP_LTZ", "`c` IS NOT NULL"),

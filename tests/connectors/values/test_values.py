@@ -223,6 +223,9 @@ VALUES = [
     ("BYTES", "AP8=", b"\x00\xff"),
     ("TIME(6)", "-838:59:59.000001", -timedelta(hours=838, minutes=59, seconds=59, microseconds=1)),
     ("TIMESTAMP", "2026-01-31T12:00:00", datetime(2026, 1, 31, 12)),
+    ("TIMESTAMP", "2026-01-31T12:00:00.000001", datetime(2026, 1, 31, 12, 0, 0, 1)),
+    ("TIMESTAMP(3)", "2026-01-31T12:00:00.120000", datetime(2026, 1, 31, 12, 0, 0, 120_000)),
+    ("TIME", "-00:00:00.000001", -timedelta(microseconds=1)),
     ("TIMESTAMP_LTZ", "2026-01-31T12:00:00+02:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),
     ("VECTOR(2)", [1, 2.5], [1.0, 2.5]),
     ("DOUBLE", "-Infinity", float("-inf")),
@@ -243,7 +246,8 @@ def test_values_are_read(type_: str, written: Any, value: Any) -> None:
         ("FLOAT", 1e39), ("FLOAT", 3.4028235677973366e38), ("DECIMAL(5, 2)", "one"),
         ("DECIMAL(5, 2)", "NaN"), ("STRING", 5), ("BYTES", "?"), ("BYTES", 5), ("DATE", "2026-02-30"), ("DATE", 5),
         ("TIME", "12:00"), ("TIMESTAMP", "2026-01-31T12:00:00Z"), ("TIMESTAMP_LTZ", "2026-01-31T12:00:00"),
-        ("VECTOR(1)", 1.0), ("VECTOR(1)", ["x"]),
+        ("VECTOR(1)", 1.0), ("VECTOR(1)", ["x"]), ("TIME(3)", "12:00:00.0001"), ("TIME(0)", "12:00:00.1"),
+        ("TIMESTAMP(3)", "2026-01-31T12:00:00.0001"), ("TIMESTAMP_LTZ(0)", "2026-01-31T12:00:00.5Z"),
     ],
 )  # fmt: skip
 def test_values_of_another_type_are_refused(type_: str, written: Any) -> None:
