@@ -39,7 +39,7 @@ class _OnServer(SinkConformance):
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         qty = Column("qty", DataType(Kind.INT))
-        with pytest.raises(ChangeRefused, match="qty comes with .* do not have$") as refused:
+        with pytest.raises(ChangeRefused, match=r"qty comes with .* do not have$") as refused:
             sink.apply(1, [AddColumn(ORDERS, replace(qty, default="7"))])
         assert refused.value.resnapshot_helps
         sink.apply(1, [AddColumn(ORDERS, qty)])
