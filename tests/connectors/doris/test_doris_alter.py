@@ -188,7 +188,7 @@ def test_a_column_that_is_there_already() -> None:
         ("b DATETIME(3)", "b TIMESTAMP(0)", "b TIMESTAMP(3)", ["? `b` IS NOT NULL"]),
         ("b DOUBLE", "b VARCHAR(10)", "b DOUBLE", ["? `b` IS NOT NULL", "COPY CAST(`b` AS VARCHAR(40))"]),
         ("b INT", "b DECIMAL(12, 2)", "b INT", ["COPY CAST(`b` AS DECIMAL(12, 2))"]),
-        ("b BOOLEAN", "b INT", "b BOOLEAN", ["COPY CAST(`b` AS INT)"]),
+        ("b BOOLEAN", "b INT", "b BOOLEAN", ["? `b` IS NOT NULL", "COPY CAST(`b` AS INT)"]),
         ("b STRING", "b INT", None, ["? `b` IS NOT NULL", "COPY CAST(`b` AS INT)"]),
     ],
 )
