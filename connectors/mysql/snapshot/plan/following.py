@@ -132,7 +132,7 @@ class Following:
         elif table in self.uncertain:
             return  # it restarts as uncertain
         elif (highest is not None and highest.sequence >= sequence) or (
-            snapshot.chunks and table in new and _key_changed(snapshot, old, new[table])
+            table in new and _key_changed(snapshot, old, new[table])
         ):
             self._entries.append(snapshot.restarted(table))
 
@@ -151,10 +151,13 @@ class Following:
 
 
 def _key_changed(snapshot: TableSnapshot, old: Tables, new: MySqlTable) -> bool:
-    """Return True when the primary key or the definition of a split column differs."""
+    """Return True when the primary key or the definition of a split column differs.
+
+    Without chunks, too: rows that were to be written over those with the same key have none now, or another one.
+    """
     before = old.get(snapshot.table)
     if before is None or before.primary_key != new.primary_key:
         return True
-    names = snapshot.chunks[0].columns
+    names = snapshot.chunks[0].columns if snapshot.chunks else ()
     known = [{column.name: column for column in table.columns} for table in (before, new)]
     return any(known[0].get(name) != known[1].get(name) for name in names)

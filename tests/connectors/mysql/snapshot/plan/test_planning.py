@@ -14,6 +14,7 @@ from cdc.errors import StateError
 from cdc.events import Uncertain
 from cdc.schema import (
     AddColumn,
+    AlterPrimaryKey,
     AlterTableComment,
     Column,
     CreateTable,
@@ -232,6 +233,15 @@ def test_another_type_of_the_split_column_starts_over() -> None:
     new = MySqlTable(T, (MySqlColumn("id", "bigint", nullable=False), TABLE.columns[1]), ("id",))
     assert followed((400, ADD), new=new) == [Begin(T, "restart")]
     assert followed((400, ADD), new=MySqlTable(T, TABLE.columns, ("id", "v"))) == [Begin(T, "restart")]
+
+
+def test_another_key_starts_over_before_the_first_chunk_too() -> None:
+    begun = copies_of([Begin(T, "uncertain", keys_certain=True)]).tables
+    keyless = SequencedChange(20, AlterPrimaryKey(U, ()))
+    changes = [SequencedChange(10, RenameTable(T, U)), keyless]
+    new = MySqlTable(U, TABLE.columns, ())
+    assert Following(begun, 1, {}).entries(changes, {T: TABLE}, {U: new}) == [Rename(T, U), Begin(U, "restart")]
+    assert Following(begun, 1, {}).entries([SequencedChange(10, ADD)], {T: TABLE}, {T: TABLE}) == []
 
 
 def test_a_table_that_is_copied_ends_with_its_next_change() -> None:
