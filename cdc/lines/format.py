@@ -46,6 +46,7 @@ from typing import Any
 import numpy as np
 
 from cdc.block import ChangeBlock, RowKind
+from cdc.errors import SinkError
 from cdc.schema import DataType, Kind, SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_to_json, table_from_json, table_to_json
 from cdc.types.kinds import BLOBS, FLOAT_OVERFLOW, INTEGERS, REALS, TEXTS
@@ -107,9 +108,14 @@ def row_line(image: RowImage) -> str:
 
 
 def block_lines(block: ChangeBlock) -> Iterator[str]:
-    """The row images of a block as lines, in its order."""
+    """The row images of a block as lines, in its order. Raises SinkError for a date that a line cannot hold."""
     types = {column.name: column.type for column in block.schema.columns}
-    columns = zip(block.kinds.to_pylist(), block.rows.to_pylist(), block.timestamps_ms.to_pylist(), strict=True)
+    try:
+        rows = block.rows.to_pylist()
+    except OverflowError as error:
+        hint = "leave such rows out with a filter, or cast the column to text with a projection"
+        raise SinkError("a date beyond the years 1 to 9999", where=str(block.table), hint=hint) from error
+    columns = zip(block.kinds.to_pylist(), rows, block.timestamps_ms.to_pylist(), strict=True)
     for kind, row, ts_ms in columns:
         values = {name: encoded(value, types[name]) for name, value in row.items()}
         yield row_line(RowImage(RowKind(kind), block.table, values, ts_ms))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +17,8 @@ from cdc.block import arrow_type
 from cdc.errors import SinkError, SourceError, SourceUnavailable, SpecError
 from cdc.job.control import RunControl
 from cdc.job.run import run
-from cdc.lines.format import decoded, encoded
-from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableId
+from cdc.lines.format import block_lines, decoded, encoded
+from cdc.schema import AlterColumnType, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.source import Context, Limits
 from cdc.spec.check import check_file
@@ -281,6 +282,14 @@ def test_values_are_written_as_they_are_read(type_: str, value: Any, written: An
 def test_instants_are_written_in_utc() -> None:
     moment = datetime(2026, 1, 31, 12, tzinfo=timezone(timedelta(hours=2)))
     assert encoded(moment, DataType.parse("TIMESTAMP_LTZ")) == "2026-01-31T10:00:00Z"
+
+
+def test_a_date_that_no_line_holds_is_named() -> None:
+    schema = TableSchema((Column("day", DataType.parse("DATE")),))
+    far = pa.array([2_932_897], pa.int32()).view(pa.date32())
+    found = replace(block(ORDERS, schema, [("+I", {"day": None})]), rows=pa.RecordBatch.from_arrays([far], ["day"]))
+    with pytest.raises(SinkError, match=r"shop\.orders: a date beyond the years 1 to 9999 \(leave such rows out"):
+        list(block_lines(found))
 
 
 # the sink's file
