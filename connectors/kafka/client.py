@@ -77,7 +77,8 @@ _STEPS = {
 }
 """Hints for errors that need no further details."""
 _TLS_HINT = (
-    "see properties.security.protocol, properties.ssl.ca.location and the port: TLS and plain are on different ones"
+    "see properties.security.protocol, properties.ssl.ca.location and the port: TLS and plain are on different ones; "
+    "`openssl s_client -connect HOST:PORT` shows whether the certificate has expired, and the names in it"
 )
 _AT_ONCE = {"enable.sparse.connections": False}
 """Connect at once instead of with the first request: a task's clients only live for a moment, and connecting to the
