@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.block import arrow_type
+from cdc.errors import SinkError
 from cdc.schema import DataType, Kind, TableId, TableSchema
 from cdc.sink import stored_columns
 from connectors.mysql.server.information_schema import table_reader
@@ -19,7 +20,7 @@ from connectors.mysql.sink.text import WrittenColumn, compared, in_literals, lit
 from connectors.mysql.sink.types import Flavor, ServerType
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp
 from connectors.mysql.snapshot.read.result_plan import select_from
-from connectors.mysql.snapshot.read.result_stream import ResultStream
+from connectors.mysql.snapshot.read.result_stream import DefinitionChanged, ResultStream
 from connectors.mysql.table import MySqlTable, data_type, spelled
 from connectors.mysql.value_rules import ValueRules
 
@@ -77,12 +78,15 @@ class ServerRows:
                 if session.flavor == "mysql"
                 else "SET SESSION character_set_results = NULL"
             )
-            stream = ResultStream(session.connection, select_from(self._table, where), str(self._table.id))
-            reader = RowReader(
-                self._sent, stream.columns, Stamp(0, 0, 0), lambda name, number: None, _RULES, where=str(self._table.id)
-            )
-            for block in reader.blocks(stream):
-                yield self._normalized(block.rows)
+            name = str(self._table.id)
+            try:
+                stream = ResultStream(session.connection, select_from(self._table, where), name)
+                reader = RowReader(self._sent, stream.columns, Stamp(0, 0, 0), lambda *_: None, _RULES, where=name)
+                for block in reader.blocks(stream):
+                    yield self._normalized(block.rows)
+            except DefinitionChanged as error:
+                hint = "run it again when the schema change is through"
+                raise SinkError(f"the table was changed while it was read: {error}", where=name, hint=hint) from None
 
     def _normalized(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [self._normal(index, values) for index, values in enumerate(rows.columns)]

@@ -230,11 +230,14 @@ class SinkServer:
     def session(self, *, wait: bool = True) -> Iterator[SinkSession]:
         """Open a session and close it at the end; without `wait`, an unavailable server is not waited for.
 
-        Raises SinkError, SinkUnavailable. A `StatementRefused` in the block propagates unchanged.
+        Raises SinkError, SinkUnavailable, also for errors of the source's functions in the block. A `StatementRefused`
+        in the block propagates unchanged.
         """
         session = self.retry.call(self._open, "a session with the sink") if wait else self._open()
         try:
             yield session
+        except SourceError as error:
+            raise _of_sink(error, self.address) from error
         finally:
             with suppress(pymysql.err.MySQLError, OSError):
                 session.connection.close()

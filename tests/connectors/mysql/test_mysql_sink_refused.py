@@ -11,7 +11,7 @@ from mysql_sink_harness import Harness
 from sink_calls import created, prepared
 
 from cdc.block import ChangeBlock
-from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
+from cdc.errors import ChangeRefused, SinkError, SinkUnavailable, SourceUnavailable
 from cdc.evolution.steps import Statement
 from cdc.process import faults
 from cdc.retry import RetryPolicy
@@ -22,6 +22,7 @@ from cdc_services.server import MySqlServer
 from connectors.mysql.sink import load
 from connectors.mysql.sink.catalog import MySqlSchemas
 from connectors.mysql.sink.session import SinkSession
+from connectors.mysql.snapshot.read.result_columns import RowReader
 from connectors.shared.sql.client import StatementRefused
 
 pytestmark = [pytest.mark.slow, pytest.mark.mysql]
@@ -200,6 +201,30 @@ def test_a_lost_answer_to_commit_loses_no_letter_and_no_count(harness: Harness, 
     assert again.commit(1, handles) == {"out-of-range-dead-letter shop.rows.n": 1}
     assert [letter[1] for letter in letters(harness)] == [2]
     assert stored(harness) == [(1, 1, "one"), (3, 3, "three")]
+
+
+def test_a_table_that_is_dropped_while_it_is_read_back_is_the_sink_s(harness: Harness) -> None:
+    """For `cdc verify`: it was an internal error."""
+    sink = narrow(harness, "MODIFY n TINYINT")
+    found = sink.read_back(ROWS, SCHEMA)
+    assert found is not None
+    harness.server.execute("DROP TABLE shop.rows")
+    with pytest.raises(SinkError) as raised:
+        list(found.rows(None))
+    assert "shop.rows" in raised.value.where
+    assert raised.value.hint
+
+
+def test_a_connection_that_is_lost_while_rows_are_read_back_is_the_sink_s(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = narrow(harness, "MODIFY n TINYINT")
+    found = sink.read_back(ROWS, SCHEMA)
+    assert found is not None
+    lost = SourceUnavailable("the server closed the connection inside a result", where="shop.rows")
+    monkeypatch.setattr(RowReader, "blocks", Mock(side_effect=lost))
+    with pytest.raises(SinkUnavailable, match="closed the connection"):
+        list(found.rows(None))
 
 
 def test_a_server_that_is_away_names_the_option_with_its_address(harness: Harness) -> None:
