@@ -62,7 +62,8 @@ class Served:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            raise _error(error) from error
+            with error:
+                raise _error(error) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise EngineError(
                 f"the server does not answer: {error}", where=self.url, hint="look at the log of `cdc serve`"

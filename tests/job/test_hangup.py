@@ -18,8 +18,9 @@ from cdc.process.signals import exit_on_signal
 exit_on_signal(["run"])
 """
 _RUNNING = """
+import os
 from cdc.process.signals import Signals
-signals = Signals(on_stop=lambda: print("stopping", flush=True))
+signals = Signals(on_stop=lambda: os.write(1, b"stopping"))
 signals.install()
 """
 _ENDS = """
