@@ -210,9 +210,10 @@ def _has_more_digits(micros: int, data_type: DataType) -> bool:
 
 def _time(value: Any, data_type: DataType) -> timedelta:
     match = _TIME.fullmatch(value)
-    if match is None or _has_more_digits(int(Decimal(match[4]) * 1_000_000), data_type):
+    micros = 0 if match is None else int(Decimal(match[4]) * 1_000_000)
+    if match is None or _has_more_digits(micros, data_type):
         raise ValueError(value)
-    span = timedelta(hours=int(match[2]), minutes=int(match[3]), microseconds=int(Decimal(match[4]) * 1_000_000))
+    span = timedelta(hours=int(match[2]), minutes=int(match[3]), microseconds=micros)
     return -span if match[1] else span
 
 

@@ -170,11 +170,11 @@ class Sender:
             return False
         if status in _LATER:
             return True
-        reason, (where, document) = _reason(found), _address(item)
+        reason = _reason(found)
+        if status == 409 and (existing := _THERE.search(reason)) and int(existing[1]) <= highest:
+            return False
+        where, document = _address(item)
         if status == 409:
-            existing = _THERE.search(reason)
-            if existing and int(existing[1]) <= highest:
-                return False
             hint = "end the other pipeline that writes this index; then `cdc resync` the table"
             message = f"the document {document} is of a later batch than this pipeline has written: {reason}"
             raise SinkError(message, where=where, hint=hint)
