@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cdc.schema import DataType, Kind
-from connectors.kafka.formats.fields import Encoding, Field
+from connectors.kafka.formats.fields import MOST_SCALE, Encoding, Field
 from connectors.kafka.formats.names import check_columns
 
 Schema = Mapping[str, Any]
@@ -97,6 +97,8 @@ def _field(item: Schema, logical_types: Mapping[str, _Make]) -> Field:
     make = logical_types.get(logical)
     if make is not None:
         data_type, encoding = make(parameters)
+        if encoding is Encoding.DECIMAL_BYTES:
+            about["scale"] = _number(parameters, "scale", 0)
         if data_type.kind is Kind.GEOMETRY:
             about["comment"] = ""  # Debezium describes the type there
         return Field(name, data_type, encoding, **about)
@@ -110,11 +112,16 @@ def _field(item: Schema, logical_types: Mapping[str, _Make]) -> Field:
 
 
 def _decimal(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
+    """The type of a Decimal; STRING for more digits after the point than a DECIMAL has (Oracle's NUMBER: 127)."""
     scale = _number(parameters, "scale", 0)
-    precision = _number(parameters, "connect.decimal.precision", max(_UNBOUND_DECIMAL, scale))
-    if not 0 <= scale <= min(precision, _LONGEST_DECIMAL):
+    zeros = max(-scale, 0)
+    precision = _number(parameters, "connect.decimal.precision", max(_UNBOUND_DECIMAL - zeros, 1))
+    if abs(scale) > MOST_SCALE or precision < 0:
         raise ValueError(f"a decimal of {precision} digits, {scale} of them after the point")
-    return DataType(Kind.DECIMAL, min(precision, _LONGEST_DECIMAL), scale), Encoding.DECIMAL_BYTES
+    if scale > _LONGEST_DECIMAL:
+        return DataType(Kind.STRING), Encoding.DECIMAL_BYTES
+    digits = max(precision + zeros, scale, 1)
+    return DataType(Kind.DECIMAL, min(digits, _LONGEST_DECIMAL), max(scale, 0)), Encoding.DECIMAL_BYTES
 
 
 def _bits(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:

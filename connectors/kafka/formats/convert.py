@@ -210,8 +210,11 @@ def decimal_bytes(cells: Cells, precision: int, scale: int) -> pa.Array:
         bytes_ = decimal_bytes(packed, precision, scale)
         return pc.coalesce(bytes_, numbers(written, bytes_.type))
     raw = from_base64(cells)
-    if precision > 38:
-        return each(raw, lambda item: _scaled(item, scale), pa.string(), "is not a decimal")
+    if precision > 38 or scale < 0:
+        texts = each(raw, lambda item: _scaled(item, scale), pa.string(), "is not a decimal")
+        return (
+            texts if precision > 38 else cast(texts, pa.decimal128(precision, 0), f"has more than {precision} digits")
+        )
     data, offsets = _bytes_of(raw)
     out = np.zeros(max(16 * len(raw), 1), np.uint8)
     bad = spans.decimals(data, offsets, out)
@@ -223,9 +226,10 @@ def decimal_bytes(cells: Cells, precision: int, scale: int) -> pa.Array:
 
 def _scaled(number: bytes, scale: int) -> str:
     unscaled = int.from_bytes(number, "big", signed=True)
+    if scale <= 0:
+        return str(unscaled) + "0" * (-scale if unscaled else 0)
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
-    whole_part, fraction = (digits[:-scale], digits[-scale:]) if scale else (digits, "")
-    return ("-" if unscaled < 0 else "") + whole_part + (f".{fraction}" if scale else "")
+    return ("-" if unscaled < 0 else "") + f"{digits[:-scale]}.{digits[-scale:]}"
 
 
 def parsed_moments(cells: Cells) -> tuple[Any, Any, Any]:
@@ -299,6 +303,21 @@ def _from_buffers(kind: pa.DataType, empty: Any, values: list[pa.Buffer]) -> pa.
     if empty.any():
         validity = pa.py_buffer(np.packbits(~empty, bitorder="little"))
     return pa.Array.from_buffers(kind, len(empty), [validity, *values])
+
+
+def micros(counts: pa.Array, unit_us: int) -> Any:
+    """Counts of a unit as int64[n] of microseconds. Raises BadValue for those that are beyond 64 bits.
+
+    Debezium writes PostgreSQL's infinity as the same number in each unit.
+    """
+    found, most = counts.fill_null(0).to_numpy(), moments.MOST // unit_us
+    beyond = (found > most) | (found < -most)
+    if not beyond.any():
+        return found * unit_us
+    infinite = np.isin(found, moments.INFINITIES)
+    if (beyond & ~infinite).any():
+        raise BadValue(int(np.argmax(beyond & ~infinite)), "is a time out of range")
+    return np.where(infinite, found, found * unit_us)
 
 
 def from_micros(kind: pa.DataType, values: Any, empty: Any) -> pa.Array:

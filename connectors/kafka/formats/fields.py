@@ -67,6 +67,8 @@ class Field:
     labels: tuple[str, ...] = ()
     optional: bool = True
     comment: str = ""
+    scale: int = 0
+    """The digits after the point in numbers of DECIMAL_BYTES; below zero for zeros that are not written."""
     zone: str = "UTC"
     """The time zone of instants that are written without one."""
     typed: bool = True
@@ -188,7 +190,7 @@ def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
         numbers = convert.integers(cells)
         if kind is Kind.DATE:
             return convert.cast(numbers, pa.int32(), "is not a day").cast(arrow)
-        return convert.from_micros(arrow, numbers.fill_null(0).to_numpy() * field.unit_us, empty)
+        return convert.from_micros(arrow, convert.micros(numbers, field.unit_us), empty)
     written = (cells.kinds == STRING) | (cells.kinds == ESCAPED)
     if not (written | empty).all():
         raise BadValue(int(np.argmin(written | empty)), f"is neither text nor a count, as others of {field.name} are")
@@ -231,9 +233,11 @@ def _padded(field: Field, values: pa.Array) -> pa.Array:
 
 
 def _decimal_bytes(field: Field, cells: Cells) -> pa.Array:
+    if field.type.kind is Kind.STRING:
+        return convert.decimal_bytes(cells, MOST_SCALE, field.scale)
     if field.type.kind is not Kind.DECIMAL:
         return convert.cast(convert.decimal_bytes(cells, 20, 0).cast(pa.string()), arrow_type(field.type))
-    return convert.decimal_bytes(cells, field.type.length or 10, field.type.scale or 0)
+    return convert.decimal_bytes(cells, field.type.length or 10, field.scale)
 
 
 def _decimal_struct(field: Field, cells: Cells) -> pa.Array:
@@ -242,14 +246,14 @@ def _decimal_struct(field: Field, cells: Cells) -> pa.Array:
 
 def _digits(item: str) -> str:
     match json.loads(item):
-        case {"scale": int(scale), "value": str(value)} if abs(scale) <= _MOST_SCALE and len(value) <= _MOST_SCALE:
+        case {"scale": int(scale), "value": str(value)} if abs(scale) <= MOST_SCALE and len(value) <= MOST_SCALE:
             number = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
             return f"{Decimal(number).scaleb(-scale, _EXACT):f}"
     raise ValueError(item)
 
 
-_MOST_SCALE = 20_000
-_EXACT = Context(prec=_MOST_SCALE * 3)
+MOST_SCALE = 20_000
+_EXACT = Context(prec=MOST_SCALE * 3)
 
 
 def _hex(field: Field, cells: Cells) -> pa.Array:

@@ -46,7 +46,9 @@ class DecodingModes:
             encoding = Encoding.GEOMETRY
         elif kind in (Kind.TIME, Kind.TIMESTAMP) and self.time == "nanoseconds":
             encoding = Encoding.NANOS
-        return Field(column.name, column.type, encoding, unit_us=self._unit(column), zone=self.zone)
+        return Field(
+            column.name, column.type, encoding, unit_us=self._unit(column), scale=column.type.scale or 0, zone=self.zone
+        )
 
     def _unit(self, column: Column) -> int:
         digits = column.type.length or 0

@@ -10,6 +10,11 @@ FINE, IMPOSSIBLE, UNREADABLE, ZONED = 0, 1, 2, 3
 zone."""
 
 
+MOST, OUT_OF_RANGE = 2**63 - 1, -(2**63)
+INFINITIES = (9223372036825200000, -9223372036832400000)
+"""The microseconds that stand for PostgreSQL's infinity and -infinity in Debezium's numbers."""
+
+
 @kernel
 def _number(texts: Ints, at: Int, stop: Int, digits: Int) -> Int:
     """The number at `at` with exactly that many digits; -1 when there is none."""
@@ -66,23 +71,60 @@ def _clock(texts: Ints, at: Int, stop: Int) -> Int:
     return (((hours * 60 + minutes) * 60 + seconds) * 1000000 + micros) * 64 + end - at
 
 
+@kernel
+def _infinity(texts: Ints, at: Int, stop: Int) -> Int:
+    """1 for `infinity`, -1 for `-infinity`, as PostgreSQL writes them; 0 for anything else."""
+    sign = 1
+    if at < stop and texts[at] == 45:
+        at, sign = at + 1, -1
+    if stop - at != 8:
+        return 0
+    for place, letter in enumerate((105, 110, 102, 105, 110, 105, 116, 121)):
+        if texts[at + place] != letter:
+            return 0
+    return sign
+
+
+@kernel
+def _micros(days: Int, micros: Int) -> Int:
+    """The microseconds of days and microseconds together; the lowest number of all where 64 bits do not hold them."""
+    seconds, rest = days * 86400 + micros // 1000000, micros % 1000000
+    if seconds > 9223372036854 or (seconds == 9223372036854 and rest > 775807):
+        return OUT_OF_RANGE
+    if seconds < -9223372036855 or (seconds == -9223372036855 and rest < 224193):
+        return OUT_OF_RANGE
+    return seconds * 1000000 + rest
+
+
 @kernel.entry
 def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
     """Parse `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH:MM]`, or a date alone, to microseconds since 1970; subtracts an offset.
 
-    A date alone may have a Z too (xs:date). nulls[i] is 1 for a value that is NULL. The value of a text that is
-    IMPOSSIBLE or UNREADABLE is 0.
+    Years beyond four digits, and those before the year 0, have a sign, as ISO 8601 says. A date alone may have a Z too
+    (xs:date). nulls[i] is 1 for a value that is NULL. The value of a text that is IMPOSSIBLE or UNREADABLE is 0.
     """
     for item in range(len(offsets) - 1):
         values[item], verdicts[item] = 0, FINE
         if nulls[item]:
             continue
         at, stop = offsets[item], offsets[item + 1]
-        year, month, day = _number(texts, at, stop, 4), _number(texts, at + 5, stop, 2), _number(texts, at + 8, stop, 2)
-        if year < 0 or month < 0 or day < 0 or texts[at + 4] != 45 or texts[at + 7] != 45:
+        infinity = _infinity(texts, at, stop)
+        if infinity != 0:
+            values[item], verdicts[item] = INFINITIES[0] if infinity > 0 else INFINITIES[1], ZONED
+            continue
+        first, digits = at, 4
+        if at < stop and (texts[at] == 43 or texts[at] == 45):
+            first = at + 1
+            while digits < 6 and first + digits < stop and texts[first + digits] != 45:
+                digits += 1
+        year = _number(texts, first, stop, digits)
+        month, day = _number(texts, first + digits + 1, stop, 2), _number(texts, first + digits + 4, stop, 2)
+        if year < 0 or month < 0 or day < 0 or texts[first + digits] != 45 or texts[first + digits + 3] != 45:
             verdicts[item] = UNREADABLE
             continue
-        at += 10
+        if texts[at] == 45:
+            year = -year
+        at = first + digits + 6
         micros, zoned = 0, False
         if at + 1 == stop and texts[at] == 90:
             at, zoned = stop, True
@@ -112,8 +154,12 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
         if year == 0 or month == 0 or day == 0 or month > 12 or day > _month_days(year, month):
             verdicts[item] = IMPOSSIBLE
             continue
+        value = _micros(_days(year, month, day), micros)
+        if value == OUT_OF_RANGE:
+            verdicts[item] = UNREADABLE
+            continue
         verdicts[item] = ZONED if zoned else FINE
-        values[item] = _days(year, month, day) * 86400000000 + micros
+        values[item] = value
 
 
 @kernel.entry

@@ -1,14 +1,20 @@
 """Debezium's messages with Connect's schema: kinds of changes, every type, what cannot be read."""
 
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
+import pytest
 from debezium_messages import INT64, TEXT, envelope, key_with_schema, logical, text, with_schema
 from read_messages import Read, messages
 from together import together
 
 from cdc.schema import TableId, TruncateTable
+from connectors.kafka.formats.blocks import Columns
+from connectors.kafka.formats.convert import BadValue
 from connectors.kafka.formats.debezium import DebeziumFormat
+from connectors.kafka.formats.fields import decoded
 
 FIELDS = {"id": INT64, "name": TEXT}
 KEY = {"id": INT64}
@@ -103,6 +109,13 @@ TYPES = [
      "12345678901234567890123456789012345.123456789012345678901234567890"),
     (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="2", connect_decimal_precision="10"), 1234,
      "DECIMAL(10, 2)", Decimal("1234.00")),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="-2", connect_decimal_precision="5"), "z8c=",
+     "DECIMAL(7, 0)", Decimal("-1234500")),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="-2"), 1.23e4, "DECIMAL(38, 0)", Decimal(12300)),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="-40"), "BQ==", "DECIMAL(41, 0)", f"5{'0' * 40}"),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="5", connect_decimal_precision="2"), "Yw==",
+     "DECIMAL(5, 5)", Decimal("0.00099")),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="127"), "+w==", "STRING", f"-0.{'0' * 126}5"),
     (logical("bytes", "io.debezium.data.Bits", length="12"), "gQE=", "BINARY(2)", b"\x01\x81"),
     (logical("bytes", "io.debezium.data.Bits", length="2147483647"), "gQEC", "BYTES", b"\x02\x01\x81"),
     (logical("int32", "io.debezium.time.Date"), -354285, "DATE", date(1000, 1, 1)),
@@ -160,6 +173,40 @@ def test_values_that_cannot_be_read_are_left_out_with_the_reason() -> None:
     found = Read(DebeziumFormat(), messages(values))
     assert found.unreadable == dict.fromkeys((2, 3, 4), "column c: is not a geometry")
     assert [row["c"] for _, row in found.images] == [None, b"\1\0\0\0\1\1"]
+
+
+INFINITY, LAST = 9223372036825200000, 2**63 - 1
+FAR_MOMENTS: list[tuple[str, object, int | None]] = [
+    ("io.debezium.time.Timestamp", INFINITY // 1000, INFINITY),
+    ("io.debezium.time.Timestamp", INFINITY, INFINITY),
+    ("org.apache.kafka.connect.data.Timestamp", -9223372036832400000, -9223372036832400000),
+    ("io.debezium.time.Timestamp", -(2**63), None),
+    ("io.debezium.time.Timestamp", LAST // 1000 + 1, None),
+    ("io.debezium.time.MicroTimestamp", LAST, LAST),
+    ("io.debezium.time.ZonedTimestamp", "infinity", INFINITY),
+    ("io.debezium.time.ZonedTimestamp", "-infinity", -9223372036832400000),
+    ("io.debezium.time.ZonedTimestamp", "+infinity", None),
+    ("io.debezium.time.ZonedTimestamp", "+10000-01-01T00:00:00Z", 253_402_300_800_000_000),
+    ("io.debezium.time.ZonedTimestamp", "-0001-12-31T23:59:59.999999Z", -62_167_219_200_000_001),
+    ("io.debezium.time.ZonedTimestamp", "+294247-01-10T04:00:54.775807Z", LAST),
+    ("io.debezium.time.ZonedTimestamp", "+294247-01-10T04:00:54.775807-00:01", None),
+    ("io.debezium.time.ZonedTimestamp", "-290308-12-21T19:59:05.224193Z", -LAST),
+    ("io.debezium.time.ZonedTimestamp", "-290308-12-21T19:59:05.224192Z", None),
+    ("io.debezium.time.ZonedTimestamp", "+1000000-01-01T00:00:00Z", None),
+]  # fmt: skip
+"""A type, a value of it, and its microseconds; None for one that 64 bits do not hold."""
+
+
+@together("name, written, micros", FAR_MOMENTS)
+def test_moments_beyond_the_years_of_a_calendar(name: str, written: object, micros: int | None) -> None:
+    fields = {"id": INT64, "c": logical("int64" if isinstance(written, int) else "string", name)}
+    given = messages([with_schema(fields, envelope("c", None, {"id": 1, "c": written}))])
+    (group,) = DebeziumFormat().read(given).groups
+    (field,) = [item for item in group.fields or () if item.name == "c"]
+    cells = Columns(group.images, ("c",)).cells("c")
+    with nullcontext() if micros is not None else pytest.raises(BadValue):
+        found = decoded(field, cells, field.type, lambda reason, number: None)
+        assert found.cast(pa.int64()).to_pylist() == [micros]
 
 
 def test_impossible_dates_are_null_and_counted() -> None:
