@@ -60,7 +60,6 @@ _WITH_LENGTH = frozenset(
     {Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ, Kind.VECTOR}
 )
 _TIMES = frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
-_MOST_FRACTION_DIGITS = 6
 _TYPE_TEXT = re.compile(r"\s*([A-Za-z_ ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
 
 
@@ -69,8 +68,12 @@ class DataType:
     """A column type. `str()` returns the spelling that `parse` reads: `DECIMAL(10, 2)`, `VARCHAR(64)`, `INT`."""
 
     kind: Kind
-    length: int | None = None
+    length: int | None = None  # a time always has one: ValueError without
     scale: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.length is None and self.kind in _TIMES:
+            raise ValueError(f"{self.kind.value} without its fractional digits")
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
@@ -80,7 +83,7 @@ class DataType:
     @classmethod
     @lru_cache(maxsize=4_096)
     def parse(cls, text: str) -> DataType:
-        """Read the spelling that `str()` writes; a time without digits has six. Raises ValueError with the reason."""
+        """Read the spelling that `str()` writes; times have at most six digits, six by default. Raises ValueError."""
         match = _TYPE_TEXT.fullmatch(text)
         name = re.sub(r"\s+", " ", match[1]).upper() if match else ""
         if match is None or name not in Kind._value2member_map_:
@@ -94,7 +97,9 @@ class DataType:
             raise ValueError(f"type {name} takes no length, got {text!r}")
         if scale is not None:
             raise ValueError(f"type {name} takes no scale, got {text!r}")
-        return cls(kind, _MOST_FRACTION_DIGITS if length is None and kind in _TIMES else length)
+        if kind in _TIMES:
+            length = 6 if length is None else min(length, 6)
+        return cls(kind, length)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -49,11 +49,12 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
 from cdc.schema import DataType, Kind, SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_to_json, table_from_json, table_to_json
-from cdc.types.kinds import BLOBS, FLOAT_OVERFLOW, INTEGERS, REALS, TEXTS
+from cdc.types.kinds import BLOBS, FLOAT_OVERFLOW, INTEGERS, REALS, TEXTS, TIMES
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _KINDS = {kind.symbol: kind for kind in RowKind}
-_TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d(?:\.\d{1,6})?)")
+_TIME = re.compile(r"(-?)(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)")
+_FRACTION = re.compile(r"[.,](\d*?)0*(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,9 @@ def decoded(value: object, data_type: DataType) -> Any:
     """The Python value, as Arrow takes it, of a JSON value. Raises ValueError with the reason."""
     if value is None:
         return None
+    fraction = _FRACTION.search(value) if data_type.kind in TIMES and isinstance(value, str) else None
+    if fraction is not None and len(fraction[1]) > (data_type.length or 0):
+        raise ValueError(f"{value!r} has more fractional digits than {data_type}, of which a sink might write fewer")
     try:
         return _READ[data_type.kind](value, data_type)
     except (ValueError, TypeError, AttributeError, InvalidOperation) as error:
@@ -189,30 +193,25 @@ def _date(value: Any, _: DataType) -> date:
     return date.fromisoformat(value)
 
 
-def _timestamp(value: Any, data_type: DataType) -> datetime:
+def _timestamp(value: Any, _: DataType) -> datetime:
     moment = datetime.fromisoformat(value)
-    if moment.tzinfo is not None or _has_more_digits(moment.microsecond, data_type):
+    if moment.tzinfo is not None:
         raise ValueError(value)
     return moment
 
 
-def _instant(value: Any, data_type: DataType) -> datetime:
+def _instant(value: Any, _: DataType) -> datetime:
     moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None or _has_more_digits(moment.microsecond, data_type):
+    if moment.tzinfo is None:
         raise ValueError(value)
     return moment.astimezone(UTC)
 
 
-def _has_more_digits(micros: int, data_type: DataType) -> bool:
-    """Whether a fraction has more digits than the type, of which a sink might write fewer."""
-    return data_type.length is not None and micros % 10 ** max(6 - data_type.length, 0) != 0
-
-
-def _time(value: Any, data_type: DataType) -> timedelta:
+def _time(value: Any, _: DataType) -> timedelta:
     match = _TIME.fullmatch(value)
-    micros = 0 if match is None else int(Decimal(match[4]) * 1_000_000)
-    if match is None or _has_more_digits(micros, data_type):
+    if match is None:
         raise ValueError(value)
+    micros = int(Decimal(match[4]) * 1_000_000)
     span = timedelta(hours=int(match[2]), minutes=int(match[3]), microseconds=micros)
     return -span if match[1] else span
 

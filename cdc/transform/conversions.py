@@ -142,8 +142,7 @@ def _to_text(sql: str, source: DataType, *, safe: bool) -> str:
     if kind is Kind.TIME:
         return _time_text(sql, source.length or 0)
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
-        digits = 6 if source.length is None else source.length
-        wall = f"CAST({sql} AS TIMESTAMP)"
+        wall, digits = f"CAST({sql} AS TIMESTAMP)", source.length
         seconds = f"strftime({wall}, '%Y-%m-%d %H:%M:%S')"
         return f"({seconds} || '.' || left(strftime({wall}, '%f'), {digits}))" if digits else seconds
     if kind is Kind.DECIMAL and source.length == source.scale:  # the engine writes .5
@@ -247,12 +246,8 @@ def _between(sql: str, source: DataType, to: DataType, cast: str) -> str:
         return value if cut == 1 else f"(({value} // {cut}) * {cut})"
     if to.kind in MOMENTS:
         result = sql if engine_type(source) == name else f"{cast}({sql} AS {name})"
-        finer = (6 if source.length is None else source.length) > (6 if to.length is None else to.length)
-        return (
-            floor_fraction(result, to)
-            if to.kind is not Kind.DATE and source.kind is not Kind.DATE and finer
-            else result
-        )
+        finer = to.kind is not Kind.DATE and (source.length or 0) > (to.length or 0)
+        return floor_fraction(result, to) if finer else result
     if to.kind is Kind.BOOLEAN:
         return sql if source.kind is Kind.BOOLEAN else f"({sql} <> 0)"
     if source.kind is Kind.BOOLEAN:

@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 from cdc.block import arrow_type
 from cdc.schema import DataType, Kind
 from cdc.types import text
-from cdc.types.kinds import BINARIES, EXACT, REALS, TEXTS, TIMESTAMPS
+from cdc.types.kinds import BINARIES, EXACT, REALS, TEXTS, TIMES, TIMESTAMPS
 
 Cast = Callable[[pa.Array], pa.Array]
 """Casts a column. Raises ArrowInvalid, ValueError or ArithmeticError if a value does not fit."""
 
-_TIMES = frozenset({Kind.TIME, *TIMESTAMPS})
 _MOST = 76
 """The most digits of an Arrow decimal128."""
 
@@ -30,7 +29,7 @@ _MOST = 76
 def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
     """The cast from one type to another; None if values need no cast."""
     cast = _any_digits(source, target, zone)
-    digits = target.length if target.kind in _TIMES else None
+    digits = target.length if target.kind in TIMES else None
     if digits is None or digits >= _fractional_digits(source):
         return cast
     return lambda values: _without_more(values if cast is None else cast(values), digits)
@@ -38,7 +37,7 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
 
 def _fractional_digits(source: DataType) -> int:
     """The most fractional digits of a second in values of a type."""
-    return source.length or 0 if source.kind in (Kind.DATE, *_TIMES) else 6
+    return source.length or 0 if source.kind in (Kind.DATE, *TIMES) else 6
 
 
 def _without_more(times: pa.Array, digits: int) -> pa.Array:
@@ -224,6 +223,6 @@ def _to_text(source: DataType) -> Cast | None:
     kind = source.kind
     if kind in TEXTS or kind is Kind.JSON or arrow_type(source) == pa.string():
         return None
-    if kind is Kind.TIME or kind in TIMESTAMPS:
+    if kind in TIMES:
         return lambda values: text.without_zeros(text.plain(values))
     return text.plain

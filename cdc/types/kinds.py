@@ -8,6 +8,7 @@
 | BYTES | BINARY, VARBINARY, BYTES | |
 | BLOBS | these and GEOMETRY | bytes in Arrow |
 | TIMESTAMPS | TIMESTAMP, TIMESTAMP_LTZ | |
+| TIMES | these and TIME | `length` is their fractional digits |
 | PLAIN | integers, texts, DECIMAL, DATE, JSON | every system casts their values to the same text |
 """
 
@@ -38,6 +39,7 @@ TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
 BLOBS = BINARIES | {Kind.GEOMETRY}
 TIMESTAMPS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+TIMES = TIMESTAMPS | {Kind.TIME}
 PLAIN = frozenset({*INTEGERS, *TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
 
 

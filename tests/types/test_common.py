@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from together import together
 
-from cdc.schema import DataType
+from cdc.schema import DataType, Kind
 from cdc.types.casts import cast_for
 from cdc.types.common import common_type
 from connectors.kafka.formats.widen import adapted, widened
@@ -69,6 +69,12 @@ ALL = [
 )
 def test_the_type_that_holds_both(left: str, right: str, wide: str) -> None:
     assert str(common_type(DataType.parse(left), DataType.parse(right))) == wide
+
+
+def test_a_time_has_at_most_six_digits_and_six_by_default() -> None:
+    assert [str(DataType.parse(text)) for text in ("TIME", "TIMESTAMP(9)")] == ["TIME(6)", "TIMESTAMP(6)"]
+    with pytest.raises(ValueError, match="without its fractional digits"):
+        DataType(Kind.TIMESTAMP_LTZ)
 
 
 def test_the_order_of_two_types_makes_no_difference() -> None:

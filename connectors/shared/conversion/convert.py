@@ -63,11 +63,11 @@ def plain_text(value: Any, source: DataType) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, datetime.datetime):
-        return _with_fraction(f"{value:%H:%M:%S}", value.microsecond, source.length, f"{_day(value)} ")
+        return _with_fraction(f"{value:%H:%M:%S}", value.microsecond, source.length or 0, f"{_day(value)} ")
     if isinstance(value, datetime.date):
         return _day(value)
     if isinstance(value, datetime.timedelta):
-        return _span(value, source.length)
+        return _span(value, source.length or 0)
     if isinstance(value, bytes):
         return _characters(value)
     return str(value)
@@ -94,12 +94,11 @@ def _day(value: datetime.date) -> str:
     return f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
 
 
-def _with_fraction(clock: str, micros: int, digits: int | None, before: str = "") -> str:
-    digits = 6 if digits is None else digits
+def _with_fraction(clock: str, micros: int, digits: int, before: str = "") -> str:
     return f"{before}{clock}.{micros:06d}"[: len(before) + len(clock) + 1 + digits].removesuffix(".")
 
 
-def _span(value: datetime.timedelta, digits: int | None) -> str:
+def _span(value: datetime.timedelta, digits: int) -> str:
     sign, value = ("-", -value) if value < datetime.timedelta(0) else ("", value)
     seconds = value.days * 86_400 + value.seconds
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

@@ -100,7 +100,7 @@ _WIDTHS = {
 
 def text_bytes(source: DataType) -> int | None:
     """Return the maximum text length of a non-string value; None for strings, which are measured."""
-    digits = 6 if source.length is None else source.length
+    digits = source.length or 0
     if source.kind is Kind.TIME:
         return 11 + digits
     if source.kind in TIMESTAMPS:

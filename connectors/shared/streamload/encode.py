@@ -161,7 +161,7 @@ def _field(plan: ColumnPlan, in_deletes: bool, as_hex: bool) -> _Field:
 
 def _digits(plan: ColumnPlan) -> int:
     """Return the fractional digits: the source's, or the sink's when those are fewer (the others are zero then)."""
-    digits = 6 if plan.source.type.length is None else plan.source.type.length
+    digits = plan.source.type.length or 0
     limited = plan.target.kind is TargetKind.DATETIME and plan.target.length is not None
     return min(digits, plan.target.length or 0) if limited else digits
 

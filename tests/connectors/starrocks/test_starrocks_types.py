@@ -54,7 +54,8 @@ def test_every_source_type_has_a_column_type(source: str, created: str, in_key: 
 
 @together("kind", list(Kind))
 def test_a_created_column_takes_the_values_it_was_made_for(kind: Kind) -> None:
-    source = DataType(kind, 20, 2) if kind is Kind.DECIMAL else DataType(kind, 3 if kind is Kind.CHAR else None)
+    spelled = {Kind.DECIMAL: "DECIMAL(20, 2)", Kind.CHAR: "CHAR(3)"}
+    source = DataType.parse(spelled.get(kind, kind.value))
     for key in (False, True):
         wanted = RULES.column_type(source, key=key)
         assert RULES.holds(wanted, source, key=key)

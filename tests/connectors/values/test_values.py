@@ -247,12 +247,24 @@ def test_values_are_read(type_: str, written: Any, value: Any) -> None:
         ("FLOAT", 1e39), ("FLOAT", 3.4028235677973366e38), ("DECIMAL(5, 2)", "one"),
         ("DECIMAL(5, 2)", "NaN"), ("STRING", 5), ("BYTES", "?"), ("BYTES", 5), ("DATE", "2026-02-30"), ("DATE", 5),
         ("TIME", "12:00"), ("TIMESTAMP", "2026-01-31T12:00:00Z"), ("TIMESTAMP_LTZ", "2026-01-31T12:00:00"),
-        ("VECTOR(1)", 1.0), ("VECTOR(1)", ["x"]), ("TIME(3)", "12:00:00.0001"), ("TIME(0)", "12:00:00.1"),
-        ("TIMESTAMP(3)", "2026-01-31T12:00:00.0001"), ("TIMESTAMP_LTZ(0)", "2026-01-31T12:00:00.5Z"),
+        ("VECTOR(1)", 1.0), ("VECTOR(1)", ["x"]), ("TIME", "00:60:00"), ("TIME", "00:00:60"),
     ],
 )  # fmt: skip
 def test_values_of_another_type_are_refused(type_: str, written: Any) -> None:
     with pytest.raises(ValueError, match="is no"):
+        decoded(written, DataType.parse(type_))
+
+
+@together(
+    "type_, written",
+    [
+        ("TIME(3)", "12:00:00.0001"), ("TIME(0)", "12:00:00.1"), ("TIME(9)", "12:00:00.1234567"),
+        ("TIMESTAMP(3)", "2026-01-31T12:00:00.0001"), ("TIMESTAMP_LTZ(0)", "2026-01-31T12:00:00.5Z"),
+        ("TIMESTAMP(9)", "2026-01-31T12:00:00.1234567"), ("TIMESTAMP_LTZ", "2026-01-31T12:00:00.0000001+02:00"),
+    ],
+)  # fmt: skip
+def test_fractional_digits_that_the_type_does_not_hold_are_refused(type_: str, written: str) -> None:
+    with pytest.raises(ValueError, match="has more fractional digits than"):
         decoded(written, DataType.parse(type_))
 
 
