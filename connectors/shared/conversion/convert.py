@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -21,6 +22,8 @@ from connectors.shared.conversion.geometry import geometry_text
 from connectors.shared.conversion.plan import APPROXIMATE, TEXT, WHOLE, ColumnPlan
 from connectors.shared.conversion.policy import Reason, RejectedValue
 from connectors.shared.conversion.target import TargetColumn, TargetKind
+
+_BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}0*[1-9]")
 
 
 def converter(plan: ColumnPlan) -> Callable[[Any], str]:
@@ -42,7 +45,7 @@ def converter(plan: ColumnPlan) -> Callable[[Any], str]:
     if target.kind is TargetKind.DATE:
         return lambda value: _date(_moment(value, source))
     if target.kind is TargetKind.DATETIME:
-        return lambda value: _datetime(_moment(value, source), target)
+        return lambda value: _datetime(value, source, target)
     return _never
 
 
@@ -182,10 +185,12 @@ def _date(moment: datetime.datetime) -> str:
     return _day(moment)
 
 
-def _datetime(moment: datetime.datetime, target: TargetColumn) -> str:
+def _datetime(value: Any, source: DataType, target: TargetColumn) -> str:
+    moment = _moment(value, source)
     digits = 6 if target.length is None else target.length
     text = _with_fraction(f"{moment:%H:%M:%S}", moment.microsecond, digits, f"{_day(moment)} ")
-    if moment.microsecond % 10 ** (6 - digits):
+    finer = isinstance(value, str) and _BEYOND_MICROSECONDS.search(value) is not None
+    if finer or moment.microsecond % 10 ** (6 - digits):
         raise RejectedValue(Reason.DIGITS_LOST, text)
     return text
 

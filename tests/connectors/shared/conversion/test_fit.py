@@ -114,6 +114,7 @@ REJECTED: list[tuple[str, str, Any, Any, Reason]] = [
     ("VARCHAR(20)", "DATE", "2024-02-29", "2023-02-29", Reason.NOT_CONVERTIBLE),
     ("VARCHAR(30)", "DATETIME", "2024-02-29 12:00:00.5", "2024-02-29 12:00:00+01:00", Reason.NOT_CONVERTIBLE),
     ("VARCHAR(30)", "DATETIME(0)", "2024-02-29 12:00:00", "2024-02-29 12:00:00.5", Reason.DIGITS_LOST),
+    ("VARCHAR(30)", "DATETIME(6)", "2024-02-29 12:00:00.1234560", "2024-02-29 12:00:00.1234561", Reason.DIGITS_LOST),
     ("VARCHAR(20)", "JSON", '{"a": 1}', "{a: 1}", Reason.INVALID_JSON),
     ("VARCHAR(20)", "JSON", "[1]", "[NaN]", Reason.NOT_CONVERTIBLE),
     ("DATE", "JSON", None, day("2026-01-01"), Reason.NOT_CONVERTIBLE),
