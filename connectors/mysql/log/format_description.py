@@ -13,6 +13,7 @@ from connectors.mysql import events
 from connectors.shared.ddl.dialect import DdlDialect
 
 _BODY = events.HEADER_SIZE
+_CREATED = _BODY + 52
 _POST_HEADERS = _BODY + 57
 _NO_CHECKSUMS = 0
 _KNOWN = {
@@ -79,11 +80,12 @@ def _verify(event: bytes, where: str) -> None:
     """Verify the event's own CRC-32, which is present even when other events have none.
 
     The in-use flag is excluded, as the server clears it in place when it closes the file. To a reader that begins
-    inside a file the server sends the event with its end position set to 0, and recomputes the checksum only when the
-    file's other events have one: otherwise it is the checksum of the unmodified event and cannot be verified.
+    inside a file or after a GTID set, the server sends the event with its time of creation set to 0, and recomputes the
+    checksum only when the file's other events have one: otherwise it is the checksum of the unmodified event and cannot
+    be verified.
     """
-    sent_from_inside = event[13:17] == bytes(4)
-    if sent_from_inside and event[-events.CHECKSUM_SIZE - 1] == _NO_CHECKSUMS:
+    modified = event[_CREATED : _CREATED + 4] == bytes(4)
+    if modified and event[-events.CHECKSUM_SIZE - 1] == _NO_CHECKSUMS:
         return
     flags = event[17] & ~events.FLAG_IN_USE
     covered = event[:17] + bytes([flags]) + event[18 : -events.CHECKSUM_SIZE]
