@@ -11,9 +11,9 @@ import re
 import uuid
 from datetime import date
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
+from connectors.mysql.addresses import FAMILIES, address_bytes, address_text
 from connectors.mysql.table import MySqlColumn
 from connectors.shared.ddl.dialect import DdlDialect
 from connectors.shared.ddl.statements import Default, DefaultKind
@@ -30,7 +30,6 @@ _EMPTY = {
     "json": "null", "inet4": "0.0.0.0", "inet6": "::", "uuid": "00000000-0000-0000-0000-000000000000",
 }  # fmt: skip
 _NO_LITERAL = ("text", "blob", "json")
-_FAMILIES = {"inet4": AF_INET, "inet6": AF_INET6}
 _DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
@@ -62,7 +61,7 @@ def literal_text(default: Default, column: MySqlColumn) -> str | None:
         return bytes_text(default.text.encode() if raw is None else raw, column.type, column.length)
     if raw is None:
         text = default.text
-    elif column.type == "uuid" or column.type in _FAMILIES:
+    elif column.type == "uuid" or column.type in FAMILIES:
         return _address(raw, column.type)
     else:
         text = str(int.from_bytes(raw, "big")) if column.type in _NUMBERS else decoded(raw, column)
@@ -146,7 +145,7 @@ def _stored(text: str, column: MySqlColumn) -> str:
         return _labels(text.split(",") if text else [], column)
     if kind == "char":
         return text.rstrip(" ")
-    if kind == "uuid" or kind in _FAMILIES:
+    if kind == "uuid" or kind in FAMILIES:
         return _address(text, kind)
     return text
 
@@ -156,8 +155,7 @@ def _address(value: str | bytes, kind: str) -> str:
     try:
         if kind == "uuid":
             return str(uuid.UUID(value) if isinstance(value, str) else uuid.UUID(bytes=value))
-        family = _FAMILIES[kind]
-        return inet_ntop(family, inet_pton(family, value) if isinstance(value, str) else value)
+        return address_text(address_bytes(value, kind) if isinstance(value, str) else value, kind)
     except (ValueError, OSError):
         return value if isinstance(value, str) else f"0x{value.hex().upper()}"
 

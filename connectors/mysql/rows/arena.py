@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from functools import partial
-from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.source import Count
+from connectors.mysql.addresses import address_text
 from connectors.mysql.charsets.conversion import to_utf8
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.layout import lay_out, open_arena
@@ -43,8 +43,8 @@ def finish_array(
     if finish.step == "inflate":
         array = pa.array([None if value is None else inflate(value, where) for value in array.to_pylist()], pa.binary())
     elif finish.step:
-        family = AF_INET if finish.step == "inet4" else AF_INET6
-        return pa.array([None if value is None else inet_ntop(family, value) for value in array.to_pylist()], arrow)
+        values = (None if value is None else address_text(value, finish.step) for value in array.to_pylist())
+        return pa.array(values, arrow)
     if finish.charset is not None:
         try:
             return to_utf8(array, finish.charset, replaced)

@@ -137,7 +137,7 @@ MARIADB: dict[str, Draw] = {
         "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
     ),
     "INET4": _either("'0.0.0.0'", "'255.255.255.255'", "'10.1.0.0'"),
-    "INET6": _either("'::'", "'2001:db8::ff00:42:8329'", "'::ffff:1.2.3.4'", "'fe80::1:0:0:1'"),
+    "INET6": _either("'::'", "'2001:db8::ff00:42:8329'", "'::ffff:1.2.3.4'", "'fe80::1:0:0:1'", "'1:0:2:3:4:5:6:7'"),
     "TEXT COMPRESSED": _text(2000), "BLOB COMPRESSED": _binary(255), "VARCHAR(300) COMPRESSED": _text(300),
     "VARCHAR(100) COMPRESSED CHARACTER SET latin1": _text(100, "aé"),
 }  # fmt: skip
