@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdc.schema import Column, DataType, Kind, TableSchema
+from cdc.schema import Column, DataType, TableSchema
 from connectors.kafka.avro.schemas import program
 from connectors.kafka.avro.unwrapper import WrittenTexts
 from connectors.kafka.fetch.fetcher import warm_fetching
@@ -20,8 +20,8 @@ _MESSAGE = (
 )
 _WRAPPED = b'{"schema":{"type":"struct"},"payload":' + _MESSAGE + b"}"
 _COLUMNS = tuple(
-    Column(name, DataType(kind))
-    for name, kind in zip("abcde", (Kind.BIGINT, Kind.STRING, Kind.BYTES, Kind.TIMESTAMP, Kind.TIME), strict=True)
+    Column(name, DataType.parse(kind))
+    for name, kind in zip("abcde", ("BIGINT", "STRING", "BYTES", "TIMESTAMP(6)", "TIME(6)"), strict=True)
 )
 
 

@@ -29,6 +29,7 @@ from connectors.kafka.formats.scan import Heads
 from connectors.kafka.read import consumers
 from connectors.kafka.read.detect import Formats
 from connectors.kafka.read.pending import Pending
+from connectors.kafka.read.warm import warm_avro, warm_kernels
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -279,3 +280,8 @@ def test_a_delete_among_rows_stays_in_their_order() -> None:
     assert group.images.messages.tolist() == [0, 1, 2]
     assert group.images.rows.bytes_of(1) == b'{"id": 1}'
     assert sorted(reading.unreadable) == [3, 4]
+
+
+def test_what_a_worker_reads_to_get_ready_is_readable() -> None:
+    assert warm_kernels() == 2
+    assert warm_avro() == 0
