@@ -77,6 +77,7 @@ class MySqlSourceOptions(SnapshotOptions):
         "chunk-meta.group.size": "chunks are stored in a file of the state directory",
         "scan.incremental.snapshot.unbounded-chunk-first.enabled": "a chunk's size does not matter, rows are streamed",
         "scan.incremental.close-idle-reader.enabled": "there are no idle readers",
+        "scan.only.deserialize.captured.tables.changelog.enabled": "only changes of captured tables are ever decoded",
         "scan.binlog.newly-added-table.enabled": "a table created while the pipeline runs is captured if it "
         "matches `tables`",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
