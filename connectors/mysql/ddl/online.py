@@ -19,6 +19,7 @@ from cdc.types.kinds import RANGES
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.computed import computed_from, is_retyped, redefinition
 from connectors.mysql.ddl.delta import Mark
+from connectors.mysql.ddl.resolve import without_display_width
 from connectors.mysql.ddl.rewritten import rewritten_by_session
 from connectors.mysql.ddl.work import StatementWork
 from connectors.mysql.table import MySqlColumn, MySqlTable, data_type
@@ -137,8 +138,13 @@ def _note_created(table: TableId, statement: CreateTableStatement, sql: str, wor
     for original in _originals(table):
         found = work.table(original) if work.captures(original) else None
         like = None if statement.like is None else work.known.known_name(statement.like)
-        if found is not None and like in (None, original) and replace(copy, id=original) == found:
+        if found is not None and like in (None, original) and _is_defined_like(copy, found):
             work.put_mark(table, "filled" if _GH_OST.search(sql) else "copy")
+
+
+def _is_defined_like(copy: MySqlTable, table: MySqlTable) -> bool:
+    mine, theirs = (tuple(map(without_display_width, found.columns)) for found in (copy, table))
+    return mine == theirs and replace(copy, id=table.id, columns=table.columns) == table
 
 
 def _is_certain(statement: AlterTableStatement, sql: str) -> bool:

@@ -44,6 +44,12 @@ def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Dd
     return replace(column, default=default_text(definition.default, column, dialect))
 
 
+def without_display_width(column: MySqlColumn) -> MySqlColumn:
+    """Return the column without the display width that MariaDB and MySQL before 8.0.19 show; TINYINT(1) keeps it."""
+    boolean = column.type == "tinyint" and column.length == 1 and not column.unsigned
+    return replace(column, length=None) if column.type in (*_INTEGERS, "year") and not boolean else column
+
+
 def in_charset(column: MySqlColumn, charset: str, dialect: DdlDialect) -> MySqlColumn:
     """Return the column after CONVERT TO CHARACTER SET: text keeps its capacity in characters; its type may widen."""
     if column.charset in (None, "binary"):
@@ -59,8 +65,7 @@ def _typed(name: str, spec: TypeSpec, charset: str, dialect: DdlDialect) -> MySq
     column = MySqlColumn(name, spec.name, spec.length, spec.scale, spec.unsigned)
     kind = spec.name
     if kind in _INTEGERS:
-        boolean = kind == "tinyint" and spec.length == 1 and not spec.unsigned
-        return replace(column, length=1 if boolean else None)
+        return without_display_width(column)
     if kind in ("date", "year"):
         return replace(column, length=None, unsigned=False)
     if kind in ("time", "datetime", "timestamp"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ from pymysql.err import MySQLError
 
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl.catalog import DdlResult, TableDefinitions
+from connectors.mysql.ddl.resolve import without_display_width
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.server_info import server_info
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.table import MySqlTable
 from connectors.shared.ddl.dialect import DdlDialect
 
 pytestmark = pytest.mark.mysql
-_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -104,18 +103,9 @@ def _table_differences(actual: MySqlTable, ours: MySqlTable) -> list[str]:
     pairs = zip(actual.columns, ours.columns, strict=True)
     return problems + [
         f"{ours.id}\n    server {theirs}\n    ours   {mine}"
-        for theirs, mine in ((_comparable(theirs), _comparable(mine)) for theirs, mine in pairs)
+        for theirs, mine in (map(without_display_width, pair) for pair in pairs)
         if theirs != mine
     ]
-
-
-def _comparable(column: MySqlColumn) -> MySqlColumn:
-    """Without display widths, which some servers show and others do not."""
-    if column.type in _INTEGERS and (column.length != 1 or column.unsigned or column.type != "tinyint"):
-        column = replace(column, length=None)
-    if column.type == "year":
-        column = replace(column, length=None)
-    return column
 
 
 def test_the_files_hold_at_least_300_statements() -> None:

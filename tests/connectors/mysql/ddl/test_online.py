@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from ddl_tables import catalog
 from together import together
@@ -80,6 +82,15 @@ def test_an_added_column_is_added_and_the_rows_stay(tool, clauses: str) -> None:
 @together("clauses", ["ENGINE=InnoDB", "ADD INDEX (c)", "ALTER c SET DEFAULT 4", "MODIFY u INT UNSIGNED"])
 def test_a_swap_that_leaves_all_values_alone(tool, clauses: str) -> None:  # type: ignore[no-untyped-def]
     assert not tool(known(), clauses).delta.uncertain
+
+
+@together("tool", [gh_ost, pt_osc])
+def test_display_widths_that_the_server_shows_and_the_log_does_not(tool) -> None:  # type: ignore[no-untyped-def]
+    one = known()
+    table = one.tables[T]
+    shown = (replace(each, length=11) if each.type == "int" else each for each in table.columns)
+    one.define([replace(table, columns=tuple(shown))])
+    assert not tool(one, "ADD COLUMN x INT NOT NULL DEFAULT 5").delta.uncertain
 
 
 def test_wider_integers_are_certain() -> None:
