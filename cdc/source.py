@@ -377,4 +377,4 @@ class CurrentTables(Protocol):
         """Whether all changes of these tables up to `end` are in the log up to `committed`."""
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close what is open; a later call opens it anew."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc.errors import SourceError
+from cdc.errors import CdcError, SourceError
 from cdc.retry import RetryPolicy
-from cdc.source import Context
+from cdc.source import Context, CurrentTables
 from cdc.spec.compiled import compile_spec
 from cdc.state.directory import StateDir
 from cdc.status.file import read_status
@@ -19,6 +20,7 @@ from cdc.verify.hashing import open_engine
 from cdc.verify.position import Committed
 from cdc.verify.report import TableReport, Verification
 from cdc.verify.table_verifier import TableVerifier, VerifySettings
+from cdc.verify.tables import Pair
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -31,6 +33,8 @@ def verify(
     spec: PipelineSpec, state_dir: Path | None, settings: VerifySettings, on_report: Callable[[TableReport], None]
 ) -> Verification:
     """Compare table by table; `on_report` gets each report as soon as it is known. Changes nothing.
+
+    A table whose comparison loses a connection is compared again, for as long as `retry-timeout` of the pipeline.
 
     Raises NotNow when the pipeline never ran, SourceError and SinkError when a side cannot be read.
     """
@@ -54,11 +58,20 @@ def _verify_tables(
         verifier = TableVerifier(now, sink, compile_spec(spec), committed, settings, engine)
         verifier.copying = {each.table: each.state for each in source.progress() if each.state != "done"}
         verifier.pauses = PauseReader(state).tables()
-        reports = []
+        retry, reports = RetryPolicy(spec.pipeline.retry_timeout_s), []
         for pair in verifier.pairs(TableLog(state.store).at(decision.batch).sink):
-            reports.append(verifier.report(pair))
+            reports.append(retry.call(partial(_report, verifier, pair, now), f"verify {pair.table}"))
             on_report(reports[-1])
     return Verification(spec.label, decision.batch, committed.offset(), tuple(reports))
+
+
+def _report(verifier: TableVerifier, pair: Pair, now: CurrentTables) -> TableReport:
+    """Compare one table. Raises CdcError; the next attempt reads over new sessions."""
+    try:
+        return verifier.report(pair)
+    except CdcError:
+        now.close()
+        raise
 
 
 def _wait_s(settings: VerifySettings, state: StateDir) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
 from cdc.sink import stored_columns
 from connectors.duckdb.database import Database, DuckDbSession, quoted
@@ -37,7 +39,7 @@ class DuckDbRows:
         self, opening: SharedOpening, table: TableId, schema: TableSchema, session: DuckDbSession, actual: _Columns
     ) -> None:
         """`actual`: the table's columns in the session. Raises SinkError when it lacks a column of the schema."""
-        self._opening, self._table, self._schema = opening, table, schema
+        self._opening, self._table, self._schema, self._actual = opening, table, schema, actual
         columns = stored_columns(table, schema, actual)
         # Columns get aliases, as `rowid` must be the row number and a column may have that name.
         aliases = {name: f"__cdc_{place}" for place, name in enumerate(actual)}
@@ -55,7 +57,7 @@ class DuckDbRows:
             return
         start, end = 0, 1
         while start < end:
-            with self._opening.open() as session:
+            with self._unchanged() as session:
                 end = 1 + int(session.rows(f"SELECT coalesce(max(rowid), -1) FROM {self._from(session)}")[0][0])
                 where = f"WHERE rowid >= {start} AND rowid < {start + _PIECE_ROWS}"
                 yield from _blocks(self._query(session, where))
@@ -67,7 +69,7 @@ class DuckDbRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     def _looked_up(self, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        with self._opening.open() as session:
+        with self._unchanged() as session:
             session.rows(_SETTINGS)
             session.connection.register(_KEYS, pa.Table.from_batches([keys]))
             same = " AND ".join(f"{_KEYS}.{quoted(name)} = __cdc_rows.{quoted(name)}" for name in keys.schema.names)
@@ -75,6 +77,15 @@ class DuckDbRows:
             inner = f"SELECT {self._select} FROM {self._from(session)}"
             sql = f"SELECT {columns} FROM ({inner}) __cdc_rows SEMI JOIN {_KEYS} ON {same}"
             yield from _blocks(session.connection.sql(sql))
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[DuckDbSession]:
+        """Open a session. Raises SinkError if the columns are others by now: they are read by their places."""
+        with self._opening.open() as session:
+            if list(_columns(session, self._table).items()) != list(self._actual.items()):
+                hint = "run it again when the schema change is through"
+                raise SinkError("the table was changed while it was read", where=str(self._table), hint=hint)
+            yield session
 
     def _query(self, session: DuckDbSession, where: str) -> duckdb.DuckDBPyRelation:
         session.rows(_SETTINGS)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_runner import CliRunner
@@ -18,6 +19,7 @@ from running import ShortPipeline
 from cdc.cli import app
 from cdc.verify.report import DifferenceKind, Verdict
 from cdc_services.server import MySqlServer
+from connectors.mysql.verify.current_rows import CurrentRows
 
 pytestmark = pytest.mark.mysql
 
@@ -200,3 +202,23 @@ def test_a_table_that_cannot_be_read_is_open_and_the_others_are_compared(
     a, b = pipeline.verify().tables
     assert (str(a.state), str(b.state)) == ("open", "equal")
     assert "engine MEMORY cannot be read" in a.note
+
+
+def test_a_connection_that_is_lost_is_opened_again(
+    mysql_server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the comparison of all tables."""
+    pipeline = ShortPipeline(mysql_server, tmp_path, mysql_server.new_database("verify"))
+    pipeline.source(*KEYLESS)
+    pipeline.run()
+    reading, lost = CurrentRows._select, iter([True])
+
+    def select(self: CurrentRows, *arguments: Any) -> Any:
+        if next(lost, False):
+            sessions = (self.sessions.side, self.sessions.reader)
+            mysql_server.execute(*(f"KILL {session.thread_id()}" for session in sessions))
+        return reading(self, *arguments)
+
+    monkeypatch.setattr(CurrentRows, "_select", select)
+    assert pipeline.report().state is Verdict.EQUAL
+    assert not next(lost, False)

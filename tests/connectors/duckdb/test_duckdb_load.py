@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -293,6 +294,21 @@ def test_a_column_has_a_name_that_the_statements_know_too(tmp_path: Path, name: 
     stored = sink.read_back(table, schema)
     assert stored is not None
     assert sorted(str(row["part"]) for rows in stored.rows(None) for row in rows.to_pylist()) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("change", ["DROP COLUMN number", "ADD COLUMN more INT", "RENAME COLUMN number TO n"])
+def test_a_table_that_is_changed_while_it_is_read_back_is_told_as_that(tmp_path: Path, change: str) -> None:
+    """Columns were read by the places they had before: those of others, or with DuckDB's error without a next step."""
+    table = TABLES[0]
+    names = ("number", "part", "other")
+    schema = TableSchema(tuple(Column(name, DataType.parse("BIGINT")) for name in names))
+    stored = created(sink_at(tmp_path), table, schema).read_back(table, schema)
+    assert stored is not None
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        connection.execute(f"ALTER TABLE x.shop.a {change}")
+    for keys in (None, pa.RecordBatch.from_pydict({"part": [1]})):
+        with pytest.raises(SinkError, match=r"shop\.a: the table was changed while it was read \(run it again"):
+            list(stored.rows(keys))
 
 
 def test_blocks_of_long_texts_are_bounded_in_bytes(tmp_path: Path) -> None:
