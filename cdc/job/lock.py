@@ -21,7 +21,7 @@ from cdc.errors import StateError
 from cdc.process.pids import start_time
 from cdc.state.durable import create_folder, private, state_error
 
-_HINT = "stop that run, or choose another --state-dir"
+HELD_HINT = "stop that run, or choose another --state-dir"
 _SCRATCH = "cdc-scratch-"
 _ROOM = 1 << 20
 """Free bytes required for temporary files: Java and Spark exchange files there."""
@@ -40,7 +40,7 @@ class RunLock:
         wait_s: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
         held: str = "another run is using this state directory",
-        hint: str = _HINT,
+        hint: str = HELD_HINT,
     ) -> None:
         """`held` and `hint` are the texts of the error if another process has the lock."""
         self._path, self._wait_s, self._sleep = root / "lock", wait_s, sleep

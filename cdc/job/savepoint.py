@@ -28,6 +28,7 @@ from cdc.state.savepoint import Savepoint, read_savepoint, start_from, write_sav
 FOLDER = "savepoints"
 """The folder of savepoints, next to the state directories."""
 _PIPELINE = "pipeline.json"
+_RUNS = "stop it (cdc stop FILE), make the savepoint, and run it again: it continues where it was"
 
 
 def create_savepoint(spec: PipelineSpec, root: Path) -> Path:
@@ -38,7 +39,7 @@ def create_savepoint(spec: PipelineSpec, root: Path) -> Path:
     found = parse_location(root)
     if not found.url:
         _id(spec, StateDir(root))  # before the lock file creates the folder
-    with alone(found) as state:
+    with alone(found, _RUNS) as state:
         pipeline, log = _committed_pipeline(spec, state, runs=False)
         now = time.time()
         when = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"

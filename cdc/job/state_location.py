@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.errors import NotNow, StateError
-from cdc.job.lock import RunLock, is_locked
+from cdc.job.lock import HELD_HINT, RunLock, is_locked
 from cdc.job.spark.java import cache_folder
 from cdc.retry import RetryPolicy
 from cdc.spec.model import PipelineSpec
@@ -174,9 +174,10 @@ def _of_this_machine(found: StateLocation) -> StateDir | None:
 
 
 @contextlib.contextmanager
-def alone(found: StateLocation) -> Iterator[StateDir]:
-    """Context manager: the state for a command that must not overlap with a run. Raises StateError if it would."""
-    lock = RunLock(found.root)
+def alone(found: StateLocation, hint: str = HELD_HINT) -> Iterator[StateDir]:
+    """Context manager: the state for a command that must not overlap with a run. Raises StateError, with this hint, if
+    it would."""
+    lock = RunLock(found.root, hint=hint)
     lock.acquire()
     try:
         with found.locked_state(_COMMAND, lambda text: None) as state:

@@ -4,7 +4,7 @@
     <savepoint>/state/            the copy, without files of the run
 
 A copy is atomic: it is written under a temporary name, synced to disk, and renamed. A pipeline's next savepoint removes
-what an interrupted one has left.
+what an interrupted one has left, and its next start from a savepoint what a killed start has left.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
+from cdc.process.pids import start_time
 from cdc.state.durable import create_folder, state_error, sync_folder
 from cdc.state.store import LocalStore
 
@@ -98,8 +99,17 @@ def start_from(path: Path, root: Path, *, renamed: bool) -> str:
 
     if root.exists():
         root.rmdir()
-    _fill_atomically(root, root.with_name(f".{root.name}.{secrets.token_hex(4)}.tmp"), fill)
+    _remove_leftovers(root)
+    _fill_atomically(root, root.with_name(f".{root.name}.{os.getpid()}.tmp"), fill)
     return pipeline
+
+
+def _remove_leftovers(root: Path) -> None:
+    """Remove copies of starts that were killed: their names have the number of a process that has ended."""
+    for path in root.parent.iterdir() if root.parent.exists() else ():
+        pid = path.name.removeprefix(f".{root.name}.").removesuffix(".tmp")
+        if path.name == f".{root.name}.{pid}.tmp" and pid.isdecimal() and not start_time(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _fill_atomically(target: Path, temporary: Path, fill: Callable[[Path], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -70,6 +71,22 @@ def test_what_an_interrupted_savepoint_has_left_is_removed_by_the_next(
     assert list((tmp_path / "savepoints").iterdir()) == [made]
 
 
+def test_what_a_killed_start_has_left_is_removed_by_the_next_and_a_start_underway_is_not(
+    state: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, folder = create_savepoint(spec(tmp_path), state.root), tmp_path / "new"
+    for pid in (1 << 30, os.getppid()):
+        with monkeypatch.context() as killed:
+            killed.setattr(savepoint.os, "rename", Mock(side_effect=KeyboardInterrupt))
+            killed.setattr(savepoint.os, "getpid", lambda pid=pid: pid)
+            killed.setattr(savepoint.shutil, "rmtree", Mock())
+            with pytest.raises(KeyboardInterrupt):
+                begin_from(spec(tmp_path), made, folder / "shop")
+    assert len(list(folder.iterdir())) == 2
+    begin_from(spec(tmp_path), made, folder / "shop")
+    assert {path.name for path in folder.iterdir()} == {"shop", f".shop.{os.getppid()}.tmp"}
+
+
 def test_where_the_sink_cannot_tell_what_it_has_the_pipeline_gets_a_new_id(state: StateDir, tmp_path: Path) -> None:
     made = create_savepoint(spec(tmp_path, VALUES), state.root)
     again = StateDir(tmp_path / "again")
@@ -99,7 +116,7 @@ def test_a_savepoint_of_a_newer_version_is_refused(state: StateDir, tmp_path: Pa
 def test_none_is_made_while_it_runs_or_in_the_middle_of_something(state: StateDir, tmp_path: Path) -> None:
     lock = RunLock(state.root)
     lock.acquire()
-    with pytest.raises(StateError, match="another run is using"):
+    with pytest.raises(StateError, match=r"another run is using .*stop it \(cdc stop FILE\)"):
         create_savepoint(spec(tmp_path), state.root)
     lock.release()
     state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "copying"}, "a.c": {"state": "done"}}})
