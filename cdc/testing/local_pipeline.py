@@ -70,6 +70,7 @@ class LocalPipeline:
         self._state.open(name="memory", source=name or type(source).__name__)
         if self._state.initial_offset() is None:
             self._state.store_initial_offset(start)
+        self._tables = TableLog(self._state.store)
         self._planned: dict[int, tuple[Offset, Offset]] = {}
         self._events: list[on.SourceEvent] = []
         self._progress = Progress()
@@ -82,7 +83,7 @@ class LocalPipeline:
 
     def orders(self, batch: int) -> dict[TableId, Order]:
         """Return the open snapshot orders before a batch."""
-        return open_orders(TableLog(self._state.store).at(batch - 1).tables)
+        return open_orders(self._tables.at(batch - 1).tables)
 
     @property
     def has_requests(self) -> bool:
