@@ -72,6 +72,14 @@ def field_of(name: str, text: object, zone: str) -> Field:
     return _FIELDS.get(type_name, _text)(_ColumnType(name, text, type_name, match[2] or "", unsigned, zone))
 
 
+def unsigned_integer(text: str) -> Kind | None:
+    """The kind of an unsigned integer type of MySQL, such as `INT8 UNSIGNED ZEROFILL`; None for any other type."""
+    match = _TYPE.fullmatch(text)
+    if match is None or not {"unsigned", "zerofill"} & set(match[3].lower().split()):
+        return None
+    return _INTEGERS.get(_SYNONYMS.get(match[1].lower(), match[1].lower()), (None, None))[1]
+
+
 def _integer(of: _ColumnType) -> Field:
     return Field(of.column, DataType(_INTEGERS[of.word][of.unsigned]))
 

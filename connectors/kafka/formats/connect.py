@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cdc.schema import DataType, Kind
+from connectors.kafka.formats.canal_types import unsigned_integer
 from connectors.kafka.formats.fields import MOST_SCALE, Encoding, Field
 from connectors.kafka.formats.names import check_columns
 
@@ -22,11 +23,6 @@ _PLAIN: dict[str, DataType] = {
     "double": DataType(Kind.DOUBLE), "float64": DataType(Kind.DOUBLE), "boolean": DataType(Kind.BOOLEAN),
     "string": DataType(Kind.STRING), "bytes": DataType(Kind.BYTES),
     "array": DataType(Kind.JSON), "map": DataType(Kind.JSON), "struct": DataType(Kind.JSON),
-}  # fmt: skip
-_UNSIGNED = {
-    "TINYINT UNSIGNED": Kind.TINYINT_UNSIGNED, "SMALLINT UNSIGNED": Kind.SMALLINT_UNSIGNED,
-    "MEDIUMINT UNSIGNED": Kind.INT_UNSIGNED, "INT UNSIGNED": Kind.INT_UNSIGNED,
-    "BIGINT UNSIGNED": Kind.BIGINT_UNSIGNED,
 }  # fmt: skip
 _MILLI, _MICRO = 1000, 1
 _TIMES = {
@@ -105,7 +101,7 @@ def _field(item: Schema, logical_types: Mapping[str, _Make]) -> Field:
     kind = str(item.get("type"))
     if kind not in _PLAIN:
         raise ValueError(f"field {name!r} has the type {kind!r}, which Connect does not have")
-    unsigned = _UNSIGNED.get(str(parameters.get("__debezium.source.column.type", "")).upper())
+    unsigned = unsigned_integer(str(parameters.get("__debezium.source.column.type", "")))
     if unsigned is not None and kind.startswith("int"):
         return Field(name, DataType(unsigned), **about)
     return Field(name, _PLAIN[kind], **about)

@@ -10,8 +10,9 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
+from cdc.schema import DropTable, Kind, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
+from connectors.kafka.formats.canal_types import unsigned_integer
 from connectors.kafka.formats.ddl import AlteredColumns, Changes, changes_of
 from connectors.kafka.formats.groups import DdlMessage
 from connectors.kafka.formats.log_positions import POSITIONS, log_position_of, of_snapshot
@@ -19,7 +20,6 @@ from connectors.kafka.formats.scan import Scan
 from connectors.kafka.kernels import ARRAY
 
 _TEXTS = ("ddl", "databaseName")
-_UNSIGNED = re.compile(r"\s*BIGINT\s+UNSIGNED\b", re.IGNORECASE)
 _ID = re.compile(r'"((?:[^"]|"")*)"')
 
 
@@ -55,12 +55,16 @@ def unsigned_columns(tables: Any) -> dict[TableId, frozenset[str]]:
         for change in tables:
             table = _table(str(change["id"]))
             columns = (change.get("table") or {}).get("columns", ())
-            names = (str(each["name"]) for each in columns if _UNSIGNED.match(str(each.get("typeName", ""))))
+            names = (str(each["name"]) for each in columns if _is_bigint_unsigned(each))
             if table is not None:
                 found[table] = frozenset(names)
     except (ValueError, LookupError, TypeError, AttributeError):  # not Debezium's form
         return {}
     return {table: names for table, names in found.items() if names}
+
+
+def _is_bigint_unsigned(column: Any) -> bool:
+    return unsigned_integer(str(column.get("typeName", ""))) is Kind.BIGINT_UNSIGNED
 
 
 def _changes(ddl: str, database: str, changes: Any) -> Changes:

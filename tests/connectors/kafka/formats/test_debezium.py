@@ -141,6 +141,12 @@ TYPES = [
     (logical("array", "io.debezium.data.FloatVector"), [1.0, 2.5], "VECTOR(2048)", [1.0, 2.5]),
     ({"type": "int64", "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}}, -1, "BIGINT UNSIGNED",
      2**64 - 1),
+    ({"type": "int64", "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED ZEROFILL"}}, -1,
+     "BIGINT UNSIGNED", 2**64 - 1),
+    ({"type": "int64", "parameters": {"__debezium.source.column.type": "INT8 UNSIGNED"}}, -2, "BIGINT UNSIGNED",
+     2**64 - 2),
+    ({"type": "int64", "parameters": {"__debezium.source.column.type": "INTEGER UNSIGNED"}}, 5, "INT UNSIGNED", 5),
+    ({"type": "int64", "parameters": {"__debezium.source.column.type": "BIGSERIAL"}}, -1, "BIGINT", -1),
     ({"type": "array", "items": {"type": "int32"}}, [1, 2], "JSON", "[1,2]"),
 ]  # fmt: skip
 
