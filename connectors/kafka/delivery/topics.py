@@ -95,7 +95,11 @@ class Topics:
         try:
             self._cluster.retrying(self._retry, doing, call, self._client())
         except SinkError as error:
-            if not error.retryable and "CREATE" not in error.hint:
+            if _is_for_its_name(error):
+                error.hint = (
+                    "give it another name with sink.tableId-to-topic.mapping: names may not differ only in . and _"
+                )
+            elif not error.retryable and "CREATE" not in error.hint:
                 error.hint = f"{error.hint}; or create it beforehand"
             raise
 
@@ -128,3 +132,9 @@ class Topics:
 def now_ms() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def _is_for_its_name(error: SinkError) -> bool:
+    """Whether the cluster refuses a topic because of its name, which nobody can create then."""
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError.TOPIC_EXCEPTION

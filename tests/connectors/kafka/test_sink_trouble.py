@@ -271,6 +271,17 @@ def test_a_topic_that_is_deleted_while_records_wait_for_it_is_named(
     assert not caught.value.retryable
 
 
+def test_a_topic_whose_name_is_too_near_to_another_one_needs_another_name(
+    kafka_broker: KafkaServer, tmp_path: Path
+) -> None:
+    made = sink(kafka_broker.bootstrap, tmp_path, **{"topic.prefix": kafka_broker.new_topic()})
+    made.apply(0, [CreateTable(TableId("shop", "order_items"), SCHEMA)])
+    with pytest.raises(SinkError, match="collides") as caught:
+        made.apply(1, [CreateTable(TableId("shop", "order.items"), SCHEMA)])
+    assert "sink.tableId-to-topic.mapping" in caught.value.hint
+    assert "beforehand" not in caught.value.hint
+
+
 def test_a_topic_that_was_deleted_is_made_again_and_said(kafka_broker: KafkaServer, tmp_path: Path) -> None:
     topic = kafka_broker.new_topic()
     made = sink(kafka_broker.bootstrap, tmp_path, topic=topic, pipeline=topic)
