@@ -10,7 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from cdc.errors import SchemaUnknown
+import pymysql
+
+from cdc.errors import SchemaUnknown, SourceError
 from cdc.schema import TableId
 from connectors.mysql.ddl.defaults import bytes_text, is_bytes
 from connectors.mysql.ddl.delta import Mark
@@ -19,6 +21,7 @@ from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import Row, query, version_number, where_of
 from connectors.mysql.table import SYSTEM_DATABASES, MySqlColumn, MySqlTable
+from connectors.shared.sql.text import quoted
 
 _DATABASES_ONE_BY_ONE = 50
 NOT_CAPTURED = ", ".join(f"'{name}'" for name in sorted(SYSTEM_DATABASES))
@@ -47,6 +50,11 @@ _DIGITS = re.compile(r"x'((?:[0-9A-Fa-f]{2})*)'")
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT) GENERATED\b|\b(?:VIRTUAL|PERSISTENT)\b", re.IGNORECASE)
 _LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x'[0-9A-Fa-f]*'")
+
+_COLLATION = 3
+"""The place in a row of `_TABLES`; it is NULL where the server could not open the table."""
+_NOT_FOUND = frozenset({1044, 1049, 1142, 1143, 1146})
+"""Errors about a table that does not exist, or not for this account."""
 
 FEW = 20
 """Number of tables that are queried one by one."""
@@ -99,11 +107,14 @@ def read_tables(connection: MySqlConnection, captures: Callable[[TableId], bool]
     columns = _by_table(rows_of_databases(connection, select, databases), chosen, order=9)
     keys = _by_table(rows_of_databases(connection, _KEYS, databases), chosen, order=3)
     where = where_of(connection)
-    return {
-        table: _table(table, chosen[table], columns.get(table, ()), keys.get(table, ()), mariadb=mariadb, where=where)
-        for table in sorted(chosen)
-        if columns.get(table)  # else dropped between the two queries, as the log will show
+    shown = [table for table, row in chosen.items() if columns.get(table) and row[_COLLATION]]
+    found = {
+        table: _table(table, chosen[table], columns[table], keys.get(table, ()), mariadb=mariadb, where=where)
+        for table in shown
     }
+    one = table_reader(connection)
+    others = {table: definition for table in chosen if table not in found and (definition := one(table))}
+    return dict(sorted((found | others).items()))
 
 
 def estimated_size(connection: MySqlConnection, table: TableId) -> tuple[int, int]:
@@ -136,16 +147,38 @@ def table_reader(connection: MySqlConnection) -> Callable[[TableId], MySqlTable 
     _show_generated_keys(connection)
     mariadb, select = _columns_as_shown(connection)
 
+    def shown(name: tuple[str, str]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+        rows = query(connection, f"{_TABLES} AND TABLE_SCHEMA = %s AND TABLE_NAME = %s", name)
+        return rows, query(connection, f"{select} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 10", name)
+
     def read(table: TableId) -> MySqlTable | None:
         name = (table.database, table.table)
-        rows = query(connection, f"{_TABLES} AND TABLE_SCHEMA = %s AND TABLE_NAME = %s", name)
-        columns = query(connection, f"{select} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 10", name)
+        rows, columns = shown(name)
+        if rows and not (columns and rows[0][_COLLATION]) and _is_there(connection, table):
+            rows, columns = shown(name)
         if not rows or not columns:
             return None
         keys = query(connection, f"{_KEYS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 4", name)
         return _table(table, rows[0], columns, keys, mariadb=mariadb, where=where_of(connection))
 
     return read
+
+
+def _is_there(connection: MySqlConnection, table: TableId) -> bool:
+    """Return whether a table exists whose definition is not shown.
+
+    MariaDB, and MySQL before 8.0, show no columns of a table that they cannot open, such as one that is locked for
+    longer than `lock_wait_timeout`. Raises SourceError with the reason, SourceUnavailable for the lock.
+    """
+    try:
+        query(connection, f"SELECT 1 FROM {quoted(table.database, table.table)} LIMIT 0")
+    except SourceError as error:
+        reason = error.__cause__
+        if isinstance(reason, pymysql.err.MySQLError) and reason.args[:1] and reason.args[0] in _NOT_FOUND:
+            return False
+        error.where = f"{table} on {error.where}"
+        raise
+    return True
 
 
 def _columns_as_shown(connection: MySqlConnection) -> tuple[bool, str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from typing import Any
 
 import pymysql
 import pytest
+from cdc_process import wait_for
 from pymysql.cursors import Cursor
 
+from cdc.errors import SourceUnavailable
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.server.information_schema import charset_of, read_tables, table_ids
+from connectors.mysql.server.information_schema import charset_of, read_tables, table_ids, table_reader
 from connectors.mysql.server.server_check import accept_checksums
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
@@ -45,6 +49,39 @@ def read(server: MySqlServer, database: str) -> dict[str, MySqlTable]:
     finally:
         connection.close()
     return {table.table: definition for table, definition in found.items()}
+
+
+def test_a_table_that_is_locked_is_not_taken_for_a_dropped_one(mariadb_server: MySqlServer) -> None:
+    """The server answers with a warning only: the source left such a table out, and the sink said it does not exist."""
+    database = mariadb_server.new_database()
+    create = (f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in ("held", "last"))
+    mariadb_server.execute(*create, database=database)
+    reader, connection = mariadb_server.connect(database=database), mariadb_server.connect()
+    try:
+        reader.begin()
+        reader.cursor().execute("SELECT * FROM last")
+        rename = partial(mariadb_server.execute, "RENAME TABLE held TO a, last TO b", database=database)
+        renaming = threading.Thread(target=rename)
+        renaming.start()
+        waiting = (
+            f"SELECT 1 FROM information_schema.PROCESSLIST WHERE DB = '{database}' AND STATE LIKE '%metadata lock'"
+        )
+        wait_for("the rename that waits", lambda: mariadb_server.execute(waiting))
+        connection.cursor().execute("SET SESSION lock_wait_timeout = 0")
+        message = rf"{database}\.held on .*: a lock was not released in time"
+        with pytest.raises(SourceUnavailable, match=message):
+            read_tables(connection, lambda table: table.database == database)
+        with pytest.raises(SourceUnavailable, match=message):
+            table_reader(connection)(TableId(database, "held"))
+        reader.rollback()
+        renaming.join()
+        assert [table.table for table in read_tables(connection, lambda table: table.database == database)] == [
+            "a",
+            "b",
+        ]
+    finally:
+        reader.close()
+        connection.close()
 
 
 def test_every_kind_of_column(any_server: MySqlServer) -> None:
