@@ -191,7 +191,7 @@ def _unpickled(number: int) -> ListSink:
 
 
 def _same_key(existing: Row, row: Row, names: tuple[str, ...]) -> bool:
-    return all(existing[name] == row[name] for name in names)
+    return all(existing.get(name) == row.get(name) for name in names)
 
 
 def _changed(row: Row, change: SchemaChange) -> Row:

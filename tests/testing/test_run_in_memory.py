@@ -44,6 +44,14 @@ def test_limits_and_schema_changes_end_batches() -> None:
     assert ListSource(items).tables() == {ORDERS: SCHEMA}
 
 
+def test_a_row_has_null_in_columns_that_it_came_without_also_in_the_key() -> None:
+    sink = ListSink()
+    sink.fill(ORDERS, TableSchema(SCHEMA.columns, ("id", "name")), [{"id": 1}, {"id": 2}])
+    sink.change(ORDERS, "-D", {"id": 1, "name": "a"})
+    sink.change(ORDERS, "-D", {"id": 2, "name": None})
+    assert sink.rows(ORDERS) == [{"id": 1}]
+
+
 class Forgetful(ListSink):
     """Commits a batch as often as it is asked to."""
 
