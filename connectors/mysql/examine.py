@@ -102,7 +102,7 @@ def _left_out(connection: MySqlConnection, info: ServerInfo, captures: Callable[
 
 def _privileges(connection: MySqlConnection, info: ServerInfo) -> Iterator[Finding]:
     if info.log_bin:
-        check_replication_privilege(connection, info.server_id)
+        check_replication_privilege(connection, info)
         yield ok("privileges", "the account may read the binary log")
 
 

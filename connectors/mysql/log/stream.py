@@ -21,7 +21,8 @@ from connectors.mysql.log.receiver import SMALL_BYTES, Receiver
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import LOST_LOG_HINT, as_source_error
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.server.server_info import version_number, where_of
+from connectors.mysql.server.server_check import registers
+from connectors.mysql.server.server_info import is_mariadb, version_number, where_of
 
 _FRAMING_SHARE: Final = 16
 """Maximum expected share of packet headers in a range of the log: one byte in this many."""
@@ -75,9 +76,10 @@ class BinlogStream:
         self._where = where_of(connection)
         driver: Any = connection  # PyMySQL has no public name for its socket
         version = str(driver.get_server_info())
-        mariadb = "mariadb" in version.lower()
+        mariadb = is_mariadb(version)
         dump_command.prepare_session(connection, mariadb=mariadb, gtid_set=gtid_set, heartbeat_s=heartbeat_s)
-        dump_command.register(connection, server_id)
+        if registers(version):
+            dump_command.register(connection, server_id)
         self._start_file, self._skip_to = file, 0
         if gtid_set is not None and not mariadb:
             command = dump_command.by_gtid(gtid_set, server_id, until_end=until_end)

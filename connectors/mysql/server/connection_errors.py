@@ -114,6 +114,11 @@ def is_gone(error: SourceError) -> bool:
     return _code(error) in _NO_TABLE
 
 
+def lacks_privilege(error: SourceError) -> bool:
+    """Return whether the server refused a statement because the account lacks a privilege."""
+    return _code(error) in _PRIVILEGE
+
+
 def lacks_tablespace(error: SourceError) -> bool:
     """Return whether the server reported a missing file for a table's rows: other tables are still readable."""
     return _code(error) == _NO_TABLESPACE

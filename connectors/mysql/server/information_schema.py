@@ -19,7 +19,7 @@ from connectors.mysql.ddl.delta import Mark
 from connectors.mysql.ddl.versions import with_versions
 from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.server_info import Row, query, version_number, where_of
+from connectors.mysql.server.server_info import Row, is_mariadb, query, version_number, where_of
 from connectors.mysql.table import SYSTEM_DATABASES, MySqlColumn, MySqlTable
 from connectors.shared.sql.text import quoted
 
@@ -187,7 +187,7 @@ def _columns_as_shown(connection: MySqlConnection) -> tuple[bool, str]:
     MySQL before 5.7.6 and MariaDB before 10.2.5 show no expressions of generated columns.
     """
     version = str(query(connection, "SELECT VERSION()")[0][0])
-    mariadb, number = "mariadb" in version.lower(), version_number(version)
+    mariadb, number = is_mariadb(version), version_number(version)
     if number >= ((10, 2, 7) if mariadb else (5, 7, 6)):
         return mariadb, _COLUMNS
     return False, _COLUMNS.replace("GENERATION_EXPRESSION", "''")

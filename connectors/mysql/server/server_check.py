@@ -15,14 +15,22 @@ from cdc.errors import SourceError
 from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import GRANT, account, as_source_error, is_about_table
+from connectors.mysql.server.connection_errors import GRANT, account, as_source_error, is_about_table, lacks_privilege
 from connectors.mysql.server.not_logged import not_logged_problems
-from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
+from connectors.mysql.server.server_info import (
+    ServerInfo,
+    is_mariadb,
+    query,
+    server_info,
+    version_number,
+    where_of,
+)
 from connectors.shared.sql.text import quoted
 
 # Ids are picked from the upper half, far from those that people usually give to replicas.
 _PICKED = range(2**31, 2**32 - 1)
 _TABLES_PER_QUERY = 200
+_SAFE_REPLICA_LIST = (8, 0, 20)
 _VIEWS = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS"
 
 
@@ -38,7 +46,7 @@ def check_server(connection: MySqlConnection, captures: Callable[[TableId], bool
     if problems:
         message = "; ".join(what for what, _ in problems)
         raise SourceError(message, where=where_of(connection), hint="; ".join(fix for _, fix in problems))
-    check_replication_privilege(connection, info.server_id)
+    check_replication_privilege(connection, info)
     return info
 
 
@@ -59,13 +67,22 @@ def settings_problems(info: ServerInfo) -> Iterator[tuple[str, str]]:
         yield f"binlog_row_image is {info.row_image}, rows are logged without all of their columns", fix
 
 
-def check_replication_privilege(connection: MySqlConnection, server_id: int) -> None:
+def check_replication_privilege(connection: MySqlConnection, info: ServerInfo) -> None:
     """Raise SourceError with the GRANT statement when the account may not read the binary log.
 
-    Uses the command with which a replica registers, under the server's own id, which is not listed as a replica.
+    The session stays usable; a dump would end it. MySQL asks for the same privilege for SHOW BINLOG EVENTS. MariaDB
+    asks for another one there, so it gets the command with which a replica registers, under the server's own id;
+    MySQL must not (see `registers`).
     """
+    if not info.mariadb:
+        try:
+            query(connection, "SHOW BINLOG EVENTS LIMIT 1")
+        except SourceError as error:
+            if error.retryable or lacks_privilege(error):
+                raise  # others, as of a file that is being purged, say nothing about the account
+        return
     # COM_REGISTER_SLAVE: id, host, user, password (each with a length byte), port, rank, master id.
-    body = struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
+    body = struct.pack("<IBBBHII", info.server_id, 0, 0, 0, 0, 0, 0)
     try:
         connection._execute_command(COMMAND.COM_REGISTER_SLAVE, body)  # type: ignore[attr-defined]
         connection._read_packet()  # type: ignore[no-untyped-call]
@@ -126,15 +143,27 @@ def free_server_id(connection: MySqlConnection) -> int:
 
 
 def used_server_ids(connection: MySqlConnection) -> frozenset[int]:
-    """Return the server's own id and those of its registered replicas (as far as visible to the account)."""
-    own = {int(query(connection, "SELECT @@GLOBAL.server_id")[0][0])}
-    for statement in ("SHOW REPLICAS", "SHOW SLAVE HOSTS"):
-        try:
-            return frozenset(own | {int(row[0]) for row in query(connection, statement)})
-        except SourceError as error:
-            if error.retryable:
-                raise  # the connection is lost; other errors: unknown statement, or no privilege
-    return frozenset(own)
+    """Return the server's own id and those of its registered replicas (as far as visible to the account).
+
+    MySQL before 8.0.22 has SHOW SLAVE HOSTS alone, which is not for us: see `registers`.
+    """
+    own, version = query(connection, "SELECT @@GLOBAL.server_id, VERSION()")[0]
+    statement = "SHOW SLAVE HOSTS" if is_mariadb(version) else "SHOW REPLICAS"
+    try:
+        return frozenset({int(own), *(int(row[0]) for row in query(connection, statement))})
+    except SourceError as error:
+        if error.retryable:
+            raise  # the connection is lost; other errors: unknown statement, or no privilege
+    return frozenset({int(own)})
+
+
+def registers(version: str) -> bool:
+    """Whether a reader of the log registers as a replica on a server of this version, to be listed there.
+
+    MySQL before 8.0.20 keeps the record of a replica whose session ends before it dumps, and SHOW SLAVE HOSTS then
+    follows a pointer to the session's freed memory: the server crashes.
+    """
+    return is_mariadb(version) or version_number(version) >= _SAFE_REPLICA_LIST
 
 
 def announce_reader(connection: MySqlConnection, uuid: str) -> None:

@@ -160,7 +160,7 @@ def server_settings(connection: MySqlConnection) -> ServerInfo:
     values = _variables(connection)
     if "version" not in values:
         raise _no_database("SHOW GLOBAL VARIABLES names no version", connection)
-    flavor: Flavor = "mariadb" if "mariadb" in values["version"].lower() else "mysql"
+    flavor: Flavor = "mariadb" if is_mariadb(values["version"]) else "mysql"
     number = version_number(values["version"])
     log_bin = values.get("log_bin", "OFF").upper() in ("ON", "1")
     return ServerInfo(
@@ -189,9 +189,14 @@ def identity_of(connection: MySqlConnection) -> str:
     """Query only `ServerInfo.identity`."""
     greeting: Any = connection  # PyMySQL's stubs leave the type out
     version = str(greeting.get_server_info())
-    if "mariadb" in version.lower() or version_number(version) < (5, 6, 0):
+    if is_mariadb(version) or version_number(version) < (5, 6, 0):
         return f"server-id {query(connection, 'SELECT @@GLOBAL.server_id')[0][0]}"
     return str(query(connection, "SELECT @@GLOBAL.server_uuid")[0][0])
+
+
+def is_mariadb(version: str) -> bool:
+    """Return whether a version text is MariaDB's, as `10.11.19-MariaDB`."""
+    return "mariadb" in version.lower()
 
 
 def version_number(text: str) -> tuple[int, int, int]:
@@ -215,7 +220,7 @@ def end_of_log(connection: MySqlConnection) -> tuple[str, int, str]:
     """
     greeting: Any = connection  # PyMySQL's stubs leave the type out
     version = str(greeting.get_server_info())
-    flavor: Flavor = "mariadb" if "mariadb" in version.lower() else "mysql"
+    flavor: Flavor = "mariadb" if is_mariadb(version) else "mysql"
     row = _log_row(connection, flavor, version_number(version))
     return str(row[0]), int(row[1]), _one_line(str(row[4] or "")) if flavor == "mysql" else ""
 

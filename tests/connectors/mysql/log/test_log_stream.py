@@ -359,6 +359,14 @@ def test_positions_beyond_4_gib_do_not_wrap(peer: Peer) -> None:
     assert [position - (1 << 32) for _, position, *_ in read()] == [-69, -38, -7, 24, 931]
 
 
+def test_a_reader_does_not_register_where_its_record_would_outlive_it(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer, "get_server_info", lambda: "8.0.12")
+    monkeypatch.setattr(dump_command, "register", lambda *_: pytest.fail("it registered"))
+    BinlogStream(peer, server_id=7)  # type: ignore[arg-type]
+
+
 def test_a_cut_inside_an_event_is_unavailable_after_what_came_before(peer: Peer) -> None:
     data = stream_bytes(*preamble(), xid(4), xid(35))
     stream = BinlogStream(peer, server_id=1)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import itertools
 import struct
 import uuid
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from pymysql.constants import COMMAND
@@ -23,6 +24,7 @@ from connectors.mysql.server.server_check import (
     check_server,
     explain_no_tables,
     free_server_id,
+    registers,
     settings_problems,
     used_server_ids,
 )
@@ -170,12 +172,29 @@ def test_tables_that_the_server_cannot_open_are_named(any_server: MySqlServer, c
 
 
 def test_the_privilege_check_leaves_no_replica_behind(any_server: MySqlServer, connection: MySqlConnection) -> None:
-    own = server_info(connection).server_id
+    info = server_info(connection)
     other = any_server.connect()
     before = used_server_ids(connection)  # readers of other tests may still be on their way out
-    check_replication_privilege(other, own)
-    assert used_server_ids(connection) <= before | {own}
+    check_replication_privilege(other, info)
+    assert used_server_ids(connection) <= before | {info.server_id}
     other.close()
+
+
+def test_an_old_server_is_neither_asked_for_its_replicas_nor_has_a_record_of_a_reader_that_may_never_dump(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SHOW SLAVE HOSTS crashes MySQL before 8.0.20 when a replica has registered and gone without a dump."""
+
+    def query_of_an_old_server(connection: MySqlConnection, statement: str) -> list[tuple[Any, ...]]:
+        if statement == "SHOW REPLICAS":
+            raise SourceError("error 1064: You have an error in your SQL syntax")
+        assert statement == "SELECT @@GLOBAL.server_id, VERSION()"
+        return [(7, "5.7.22-log")]
+
+    monkeypatch.setattr("connectors.mysql.server.server_check.query", query_of_an_old_server)
+    assert used_server_ids(cast("MySqlConnection", None)) == {7}
+    versions = ("5.7.22-log", "8.0.12", "8.0.19", "8.0.20", "9.7.4", "10.1.23-MariaDB", "5.5.5-10.11.19-MariaDB")
+    assert [registers(version) for version in versions] == [False, False, False, True, True, True, True]
 
 
 def register(connection: MySqlConnection, server_id: int) -> None:
