@@ -47,9 +47,15 @@ def _without_more(times: pa.Array, digits: int) -> pa.Array:
 
 
 def more_digits(times: pa.Array, digits: int) -> np.ndarray:
-    """Return bool[n]: times, in microseconds, with more fractional digits; sinks round or cut them silently."""
+    """Return bool[n]: times, in microseconds, with more fractional digits; sinks round or cut them silently.
+
+    The last number of 64 bits and its negative are infinite times, which have none.
+    """
     micros = times.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return np.asarray(micros % 10 ** max(6 - digits, 0) != 0)
+    return np.asarray((micros % 10 ** max(6 - digits, 0) != 0) & (np.abs(micros) != _INFINITE))
+
+
+_INFINITE = 2**63 - 1
 
 
 def _any_digits(source: DataType, target: DataType, zone: str) -> Cast | None:

@@ -308,16 +308,17 @@ def _from_buffers(kind: pa.DataType, empty: Any, values: list[pa.Buffer]) -> pa.
 def micros(counts: pa.Array, unit_us: int) -> Any:
     """Counts of a unit as int64[n] of microseconds. Raises BadValue for those that are beyond 64 bits.
 
-    Debezium writes PostgreSQL's infinity as the same number in each unit.
+    The last and the first number are PostgreSQL's infinity, which Debezium writes as microseconds in any unit, too.
     """
     found, most = counts.fill_null(0).to_numpy(), moments.MOST // unit_us
+    held = found * unit_us
     beyond = (found > most) | (found < -most)
-    if not beyond.any():
-        return found * unit_us
-    infinite = np.isin(found, moments.INFINITIES)
-    if (beyond & ~infinite).any():
-        raise BadValue(int(np.argmax(beyond & ~infinite)), "is a time out of range")
-    return np.where(infinite, found, found * unit_us)
+    for number, infinity in zip(moments.OF_DEBEZIUM, (moments.MOST, -moments.MOST), strict=True):
+        infinite = (found == number) | (~beyond & (held == number))
+        held[infinite], beyond[infinite] = infinity, False
+    if beyond.any():
+        raise BadValue(int(np.argmax(beyond)), "is a time out of range")
+    return held
 
 
 def from_micros(kind: pa.DataType, values: Any, empty: Any) -> pa.Array:

@@ -11,8 +11,9 @@ zone."""
 
 
 MOST, OUT_OF_RANGE = 2**63 - 1, -(2**63)
-INFINITIES = (9223372036825200000, -9223372036832400000)
-"""The microseconds that stand for PostgreSQL's infinity and -infinity in Debezium's numbers."""
+"""The last number of all, which is the time infinity; its negative is -infinity, as in DuckDB."""
+OF_DEBEZIUM = (9223372036825200000, -9223372036832400000)
+"""Debezium's numbers for PostgreSQL's infinity and -infinity."""
 
 
 @kernel
@@ -110,7 +111,7 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
         at, stop = offsets[item], offsets[item + 1]
         infinity = _infinity(texts, at, stop)
         if infinity != 0:
-            values[item], verdicts[item] = INFINITIES[0] if infinity > 0 else INFINITIES[1], ZONED
+            values[item], verdicts[item] = infinity * MOST, ZONED
             continue
         first, digits = at, 4
         if at < stop and (texts[at] == 43 or texts[at] == 45):

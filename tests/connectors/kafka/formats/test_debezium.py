@@ -183,14 +183,15 @@ def test_values_that_cannot_be_read_are_left_out_with_the_reason() -> None:
 
 INFINITY, LAST = 9223372036825200000, 2**63 - 1
 FAR_MOMENTS: list[tuple[str, object, int | None]] = [
-    ("io.debezium.time.Timestamp", INFINITY // 1000, INFINITY),
-    ("io.debezium.time.Timestamp", INFINITY, INFINITY),
-    ("org.apache.kafka.connect.data.Timestamp", -9223372036832400000, -9223372036832400000),
+    ("io.debezium.time.Timestamp", INFINITY // 1000, LAST),
+    ("io.debezium.time.Timestamp", INFINITY, LAST),
+    ("org.apache.kafka.connect.data.Timestamp", -9223372036832400000, -LAST),
     ("io.debezium.time.Timestamp", -(2**63), None),
     ("io.debezium.time.Timestamp", LAST // 1000 + 1, None),
     ("io.debezium.time.MicroTimestamp", LAST, LAST),
-    ("io.debezium.time.ZonedTimestamp", "infinity", INFINITY),
-    ("io.debezium.time.ZonedTimestamp", "-infinity", -9223372036832400000),
+    ("io.debezium.time.MicroTimestamp", -9223372036832400000, -LAST),
+    ("io.debezium.time.ZonedTimestamp", "infinity", LAST),
+    ("io.debezium.time.ZonedTimestamp", "-infinity", -LAST),
     ("io.debezium.time.ZonedTimestamp", "+infinity", None),
     ("io.debezium.time.ZonedTimestamp", "+10000-01-01T00:00:00Z", 253_402_300_800_000_000),
     ("io.debezium.time.ZonedTimestamp", "-0001-12-31T23:59:59.999999Z", -62_167_219_200_000_001),
