@@ -86,6 +86,8 @@ class MySqlSourceOptions(SnapshotOptions):
         "debezium.*": "there is no Debezium engine; the binlog is read directly",
     }
     flink_refused: ClassVar[dict[str, str]] = {
+        "database-name": _TABLES,
+        "table-name": _TABLES,
         "debezium.skipped.operations": "use a rule with a filter: `__data_event_type__ <> '-D'`",
         "debezium.column.include.list": _COLUMNS,
         "debezium.column.exclude.list": _COLUMNS,

@@ -169,6 +169,7 @@ def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> Non
 @together(
     "key, instead",
     [
+        ("database-name", "use `tables`"),
         ("debezium.skipped.operations", "use a rule with a filter"),
         ("debezium.column.mask.hash.SHA-256.with.salt.x", "use the `mask` of a rule"),
         ("debezium.column.exclude.list", "use the `projection` of a rule"),
