@@ -131,7 +131,9 @@ def rounded_numbers(cells: Cells, target: pa.DataType) -> int:
 def digits_beyond_micros(cells: Cells, in_nanos: bool) -> int:
     """How many times have more than six digits of a second, which no column keeps. `in_nanos`: they are numbers."""
     if in_nanos:
-        return int((integers(cells).fill_null(0).to_numpy() % 1000 != 0).sum())
+        counts = integers(cells)
+        finite = np.abs(nanos(counts)) != moments.MOST
+        return int((finite & (counts.fill_null(0).to_numpy() % 1000 != 0)).sum())
     if not len(cells.kinds) or int((cells.stops - cells.starts).max()) < _LONG_TIME:
         return 0
     found = pc.match_substring_regex(text(cells), "[.][0-9]{6}[0-9]*[1-9]")
@@ -319,6 +321,13 @@ def micros(counts: pa.Array, unit_us: int) -> Any:
     if beyond.any():
         raise BadValue(int(np.argmax(beyond)), "is a time out of range")
     return held
+
+
+def nanos(counts: pa.Array) -> Any:
+    """Counts of nanoseconds as int64[n] of microseconds; the last and the first number of 64 bits are infinity."""
+    found = counts.fill_null(0).to_numpy()
+    ends = [found == moments.MOST, found == moments.OUT_OF_RANGE]
+    return np.select(ends, [moments.MOST, -moments.MOST], found // 1000)
 
 
 def from_micros(kind: pa.DataType, values: Any, empty: Any) -> pa.Array:

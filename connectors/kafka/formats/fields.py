@@ -220,8 +220,7 @@ def _instants(clocks: np.ndarray, empty: np.ndarray, zone: str) -> np.ndarray:
 
 
 def _nanos(field: Field, cells: Cells) -> pa.Array:
-    numbers = convert.integers(cells).fill_null(0).to_numpy()
-    return convert.from_micros(arrow_type(field.type), numbers // 1000, convert.nulls(cells))
+    return convert.from_micros(arrow_type(field.type), convert.nanos(convert.integers(cells)), convert.nulls(cells))
 
 
 def _padded(field: Field, values: pa.Array) -> pa.Array:
