@@ -73,6 +73,21 @@ def _clock(texts: Ints, at: Int, stop: Int) -> Int:
 
 
 @kernel
+def _offset(texts: Ints, at: Int, stop: Int) -> Int:
+    """The microseconds of a zone's offset `HH`, `HHMM` or `HH:MM`; -1 for anything else."""
+    hours, minutes = _number(texts, at, stop, 2), 0
+    if stop - at == 4:
+        minutes = _number(texts, at + 2, stop, 2)
+    elif stop - at == 5 and texts[at + 2] == 58:
+        minutes = _number(texts, at + 3, stop, 2)
+    elif stop - at != 2:
+        return -1
+    if hours < 0 or hours > 24 or minutes < 0 or minutes > 59:
+        return -1
+    return (hours * 60 + minutes) * 60000000
+
+
+@kernel
 def _infinity(texts: Ints, at: Int, stop: Int) -> Int:
     """1 for `infinity`, -1 for `-infinity`, as PostgreSQL writes them; 0 for anything else."""
     sign = 1
@@ -99,7 +114,7 @@ def _micros(days: Int, micros: Int) -> Int:
 
 @kernel.entry
 def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
-    """Parse `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH:MM]`, or a date alone, to microseconds since 1970; subtracts an offset.
+    """Parse `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH[[:]MM]]`, or a date alone, to UTC microseconds since 1970.
 
     Years beyond four digits, and those before the year 0, have a sign, as ISO 8601 says. A date alone may have a Z too
     (xs:date). nulls[i] is 1 for a value that is NULL. The value of a text that is IMPOSSIBLE or UNREADABLE is 0.
@@ -142,12 +157,12 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
             zoned = at < stop
             if zoned and texts[at] == 90:
                 at += 1
-            elif at + 6 == stop and (texts[at] == 43 or texts[at] == 45):
-                shift = _clock(texts, at + 1, stop)
+            elif zoned and (texts[at] == 43 or texts[at] == 45):
+                shift = _offset(texts, at + 1, stop)
                 if shift < 0:
                     verdicts[item] = UNREADABLE
                     continue
-                micros += -(shift >> 6) if texts[at] == 43 else shift >> 6
+                micros += -shift if texts[at] == 43 else shift
                 at = stop
             if at != stop:
                 verdicts[item] = UNREADABLE

@@ -129,6 +129,10 @@ TYPES = [
      datetime(2026, 11, 20, 12, 34, 56, 789012)),
     (logical("string", "io.debezium.time.ZonedTimestamp"), "2026-11-20T14:34:56.789+02:00", "TIMESTAMP_LTZ(6)",
      datetime(2026, 11, 20, 12, 34, 56, 789000, UTC)),
+    (logical("string", "io.debezium.time.ZonedTimestamp"), "2026-11-20 12:34:56-0130", "TIMESTAMP_LTZ(6)",
+     datetime(2026, 11, 20, 14, 4, 56, 0, UTC)),
+    (logical("string", "io.debezium.time.ZonedTimestamp"), "2026-11-20 12:34:56.5+02", "TIMESTAMP_LTZ(6)",
+     datetime(2026, 11, 20, 10, 34, 56, 500000, UTC)),
     (logical("int32", "io.debezium.time.Year"), 2026, "INT", 2026),
     (logical("string", "io.debezium.data.EnumSet", allowed="x,y"), "x,y", "STRING", "x,y"),
     (logical("string", "io.debezium.data.Json"), '{"a": 1}', "JSON", '{"a": 1}'),
@@ -203,8 +207,11 @@ FAR_MOMENTS: list[tuple[str, object, int | None]] = [
     ("io.debezium.time.ZonedTimestamp", "-290308-12-21T19:59:05.224193Z", -LAST),
     ("io.debezium.time.ZonedTimestamp", "-290308-12-21T19:59:05.224192Z", None),
     ("io.debezium.time.ZonedTimestamp", "+1000000-01-01T00:00:00Z", None),
+    ("io.debezium.time.ZonedTimestamp", "2026-01-01T00:00:00+5", None),
+    ("io.debezium.time.ZonedTimestamp", "2026-01-01T00:00:00+05.30", None),
+    ("io.debezium.time.ZonedTimestamp", "2026-01-01T00:00:00+05:30:00", None),
 ]  # fmt: skip
-"""A type, a value of it, and its microseconds; None for one that 64 bits do not hold."""
+"""A type, a value of it, and its microseconds; None for one that cannot be read."""
 
 
 @together("name, written, micros", FAR_MOMENTS)
