@@ -214,6 +214,10 @@ class Planner(Generic[T]):
         new = self._rules.with_key(table, names)
         if same_names(table.key, new.key):
             yield from self._columns.drop_stale_copy(table.id)
+        elif self._rules.skips_keyless and not table.key:
+            reason = "changes of its rows may have been skipped while it had no key"
+            hint = "if none was, set sink.keyless-changes: fail"
+            raise ChangeRefused(reason, where=str(table.id), hint=hint, resnapshot_helps=True)
         else:
             yield from self._columns.check_key(table, new)
             yield from rebuild(self._rules, self._layout, table, new)

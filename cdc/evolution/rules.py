@@ -46,6 +46,7 @@ class TableRules(ABC, Generic[T]):
         rebuilds: a table can be replaced by a copy with other columns and another key.
         checks_rows: existing rows can be queried.
         new_column_default: how existing rows get a new column's default.
+        skips_keyless: updates and deletes of tables without a key are skipped, so that their rows may be out of date.
     """
 
     name: ClassVar[str]
@@ -63,6 +64,7 @@ class TableRules(ABC, Generic[T]):
     rebuilds: ClassVar[bool] = True
     checks_rows: ClassVar[bool] = True
     new_column_default: ClassVar[NewColumn] = NewColumn.IN_PLACE
+    skips_keyless: bool = False
 
     def with_options(self, change: CreateTable) -> Self:
         """Return the rules for creating this table, with the change's options. Override where the system supports any.

@@ -35,6 +35,7 @@ class DorisDialect(TableDialect):
 
     properties: Mapping[str, str]
     zone: str = "UTC"
+    skips_keyless: bool = False
 
     name = "Doris"
     table_type = DorisTable

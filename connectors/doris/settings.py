@@ -32,7 +32,7 @@ def load_rules(options: DorisSinkOptions) -> LoadRules:
 
 def dialect(options: DorisSinkOptions) -> DorisDialect:
     """The dialect that creates tables."""
-    return DorisDialect(options.table_properties(), options.zone)
+    return DorisDialect(options.table_properties(), options.zone, options.keyless == "skip")
 
 
 def send_limits(options: DorisSinkOptions) -> SendLimits:

@@ -53,7 +53,9 @@ class PaimonSession(LakeSession):
 
     def __init__(self, catalog: Catalog, options: PaimonSinkOptions, pipeline: str, user: str) -> None:
         """`user` is the commit user of the pipeline's batches."""
-        self._catalog, self._rules = catalog, PaimonRules(options.table_properties(), options.partitions())
+        skips = options.keyless == "skip"
+        self._catalog = catalog
+        self._rules = PaimonRules(options.table_properties(), options.partitions(), skips_keyless=skips)
         self._pipeline, self._user = pipeline, f"{user}-rewrite"
 
     @property

@@ -46,6 +46,7 @@ class StarRocksDialect(TableDialect):
     buckets: int | None = None
     properties: tuple[tuple[str, str], ...] = ()
     zone: str = "UTC"
+    skips_keyless: bool = False
 
     name = "StarRocks"
     table_type = StarRocksTable

@@ -14,7 +14,7 @@ def dialect(options: StarRocksSinkOptions) -> StarRocksDialect:
     """The dialect that creates tables."""
     properties = tuple(options.table_properties().items())
     types = TypeRules(options.character_bytes, options.json_type == "json")
-    return StarRocksDialect(types, options.buckets, properties, options.zone)
+    return StarRocksDialect(types, options.buckets, properties, options.zone, options.keyless == "skip")
 
 
 def transactions(options: StarRocksSinkOptions) -> Transactions:

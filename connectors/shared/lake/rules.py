@@ -42,6 +42,7 @@ class LakeRules(TableRules[str]):
         properties: of new tables.
         partitions: partition keys of new tables, as in the option.
         change_properties, change_partitions: those of the table being created.
+        skips_keyless: see `TableRules`.
     """
 
     unusable_name: ClassVar[re.Pattern[str]]
@@ -50,6 +51,7 @@ class LakeRules(TableRules[str]):
     partitions: Mapping[TableId, tuple[str, ...]]
     change_properties: tuple[tuple[str, str], ...] = ()
     change_partitions: tuple[str, ...] = ()
+    skips_keyless: bool = False
 
     def check_names(self, table: TableId) -> None:
         """Raise ChangeRefused for names of tables that the catalog or its files cannot have."""

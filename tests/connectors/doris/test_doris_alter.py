@@ -30,6 +30,8 @@ from cdc.schema import (
 )
 from connectors.doris.catalog import DorisTable
 from connectors.doris.dialect import DorisDialect
+from connectors.doris.options import DorisSinkOptions
+from connectors.doris.settings import dialect
 from connectors.doris.types import read_type
 from connectors.shared.streamload.sql_types import SqlType
 
@@ -260,6 +262,16 @@ def test_a_new_key_is_a_copy_in_the_place_of_the_table() -> None:
     assert "(`a`, `b`, `id`) SELECT `a`, `b`, `id` FROM `shop`.`t`" in insert
     assert swap.startswith("ALTER TABLE `shop`.`t` REPLACE WITH TABLE `cdc_rebuild_")
     assert swap.endswith("PROPERTIES ('swap' = 'false')")
+
+
+def test_a_table_whose_changes_were_skipped_gets_its_first_key_by_a_re_snapshot() -> None:
+    there = table("id BIGINT", "a INT", model="DUPLICATE")
+    change, given = AlterPrimaryKey(T, ("id",)), {"fenodes": "fe", "username": "u", "sink.keyless-changes": "skip"}
+    options = DorisSinkOptions.model_validate({"type": "doris", **given})
+    with pytest.raises(ChangeRefused, match="skipped") as refused:
+        printed(dialect(options), Layout((there,)), [change])
+    assert refused.value.resnapshot_helps
+    assert len(plan(change, there)) == 4
 
 
 def test_numbers_that_a_copy_spells_otherwise_become_no_key_over_rows() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from paimon_harness import PaimonHarness
 from together import together
 
 from cdc.errors import ChangeRefused
-from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.schema import AlterPrimaryKey, Column, CreateTable, DataType, TableId, TableSchema
 from connectors.paimon.options import PaimonSinkOptions, property_problems
 from connectors.paimon.rules import PaimonRules
 
@@ -68,3 +71,12 @@ def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
 def test_names_that_java_takes_for_its_own_or_does_not_read_are_refused(name: str) -> None:
     with pytest.raises(ChangeRefused, match="Paimon keeps such names for itself"):
         PaimonRules({}, {}).check_column(TableId("shop", "orders"), name)
+
+
+@pytest.mark.parametrize("changes", ["skip", "fail"])
+def test_a_table_whose_changes_were_skipped_is_copied_for_its_first_key(tmp_path: Path, changes: str) -> None:
+    sink, table = PaimonHarness(tmp_path, {"sink.keyless-changes": changes}).sink(), TableId("shop", "t")
+    sink.apply(0, [CreateTable(table, TableSchema((Column("id", DataType.parse("INT"), False),)))])
+    with pytest.raises(ChangeRefused, match="skipped") if changes == "skip" else nullcontext() as refused:
+        sink.apply(1, [AlterPrimaryKey(table, ("id",))])
+    assert refused is None or refused.value.resnapshot_helps

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from printed_steps import Query, printed
 from together import together
@@ -29,6 +31,8 @@ from cdc.schema import (
 from connectors.shared.streamload.sql_types import SqlType
 from connectors.starrocks.catalog import StarRocksTable
 from connectors.starrocks.dialect import StarRocksDialect
+from connectors.starrocks.options import StarRocksSinkOptions
+from connectors.starrocks.settings import dialect
 from connectors.starrocks.types import TypeRules
 
 ORDERS, LOG = TableId("shop", "orders"), TableId("shop", "log")
@@ -256,6 +260,16 @@ def test_another_key_is_a_copy_with_that_key() -> None:
     assert "(`price` VARCHAR(13) NOT NULL, `id` BIGINT NOT NULL, `note` VARCHAR(40) NULL)" in found[1]
     assert "SELECT CAST(`price` AS VARCHAR(13)), `id`, `note`" in found[2]
     assert statements(there, AlterPrimaryKey(ORDERS, ("price", "id"))) == []
+
+
+def test_a_table_whose_changes_were_skipped_gets_its_first_key_by_a_re_snapshot() -> None:
+    given = {"jdbc-url": "jdbc:mysql://fe:9030", "load-url": "fe:8030", "username": "u", "sink.keyless-changes": "skip"}
+    rules = dialect(StarRocksSinkOptions.model_validate({"type": "starrocks", "password": "", **given}))
+    there, change = replace(orders(), key=()), AlterPrimaryKey(ORDERS, ("id",))
+    with pytest.raises(ChangeRefused, match="skipped") as refused:
+        steps(layout(there), change, rules=rules)
+    assert refused.value.resnapshot_helps
+    assert statements(layout(there), change)
 
 
 def test_a_key_that_is_dropped_leaves_a_table_that_keeps_every_row() -> None:
