@@ -1,7 +1,7 @@
 """Kernels for opaque values in MySQL's binary JSON: SQL values that JSON has no type for.
 
 DECIMAL is printed as a number with its scale, DATE, TIME, DATETIME and TIMESTAMP as quoted text with six fractional
-digits, strings as strings, and everything else as `"base64:typeN:..."` with a line break after every 76 characters.
+digits, and everything else as `"base64:typeN:..."` with a line break after every 76 characters.
 
 Sources: `Json_decimal`, `Json_datetime` and `wrapper_to_string` in MySQL's sql-common/json_dom.cc, strings/decimal.cc,
 sql-common/my_time.cc, mysys/base64.
@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.mysql.kernels import kernel
-from connectors.mysql.kernels.json_scalar import CORRUPT, little, quoted_text, variable_length
+from connectors.mysql.kernels.json_scalar import CORRUPT, little, variable_length
 from connectors.mysql.kernels.number_text import FULL, int64_text, padded_text, two_digits
 from connectors.shared.kernels.kernel_types import Bytes, Int
 
-TIMESTAMP, DATE, TIME, DATETIME, DECIMAL, VAR_STRING = 7, 10, 11, 12, 246, 253
+TIMESTAMP, DATE, TIME, DATETIME, DECIMAL = 7, 10, 11, 12, 246
 """Codes of field types that are not printed as base64."""
 
 MAX_DIGITS = 81
@@ -46,8 +46,6 @@ def opaque_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
         return _decimal_text(src, first, last, dst, at)
     if kind in (DATE, TIME, DATETIME, TIMESTAMP):
         return _temporal_text(kind, src, first, last, dst, at)
-    if kind == VAR_STRING:
-        return quoted_text(src, first, last, dst, at)
     return _base64_text(kind, src, first, last, dst, at)
 
 
