@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cdc.errors import SchemaUnknown
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.rows.table_map import TableMapEvent
+from connectors.mysql.rows.table_map import TableMapEvent, signedness_without_years
 from connectors.mysql.table import GEOMETRIES, MySqlColumn, MySqlTable
 
 _BLOBS = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
@@ -106,7 +106,11 @@ def _mismatch(column: MySqlColumn, found: TableMapEvent, index: int) -> str:
     if code in _WIDTHS and metadata not in _WIDTHS[code]:
         return f"rows have {metadata} bytes there, which no server writes"
     unsigned = found.unsigned[index]
-    if code in _INTEGERS and unsigned is not None and unsigned != column.unsigned:
+    if (
+        code in _INTEGERS
+        and unsigned is not None
+        and column.unsigned not in (unsigned, signedness_without_years(found)[index])
+    ):
         return f"rows are {'unsigned' if unsigned else 'signed'} there, the definition says otherwise"
     if found.names and found.names[index].casefold() != column.name.casefold():
         return f"rows name it {found.names[index]}"

@@ -210,12 +210,25 @@ def _optional(reader: ByteReader) -> dict[int, bytes]:
 
 
 def _signedness(types: tuple[int, ...], field: bytes | None) -> tuple[bool | None, ...]:
-    numeric = [index for index, code in enumerate(types) if code in _NUMERIC]
+    """Return whether each number is unsigned. A YEAR has no sign, but a bit, which is set; not in early MySQL 8.0."""
+    bits = _sign_bits(types, field, _NUMERIC)
+    years = [bit for bit, code in zip(bits, types, strict=True) if code == YEAR]
+    if not all(years):
+        bits = _sign_bits(types, field, _NUMERIC - {YEAR})
+    return tuple(None if code == YEAR else bit for bit, code in zip(bits, types, strict=True))
+
+
+def signedness_without_years(found: TableMapEvent) -> tuple[bool | None, ...]:
+    """Return what `found.unsigned` is when YEAR has no bit, as in MySQL 8.0.12: both may be readable."""
+    return _sign_bits(found.types, found.optional.get(_SIGNEDNESS), _NUMERIC - {YEAR})
+
+
+def _sign_bits(types: tuple[int, ...], field: bytes | None, counted: frozenset[int]) -> tuple[bool | None, ...]:
+    numeric = [index for index, code in enumerate(types) if code in counted]
     signs: list[bool | None] = [None] * len(types)
     if field is not None and len(field) == (len(numeric) + 7) // 8:
         for bit, index in enumerate(numeric):
-            if types[index] != YEAR:  # YEAR has a bit, set on both servers, but no sign
-                signs[index] = bool(field[bit >> 3] << (bit & 7) & 0x80)
+            signs[index] = bool(field[bit >> 3] << (bit & 7) & 0x80)
     return tuple(signs)
 
 

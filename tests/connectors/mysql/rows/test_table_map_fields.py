@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+from together import together
+
+from cdc.errors import SchemaUnknown
+from cdc.schema import TableId
+from connectors.mysql.rows.definition_check import check_definition
 from connectors.mysql.rows.table_map import parse_table_map
+from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _HEAD = b"\x01\x00" + b"\x01d\x00" + b"\x01t\x00"
 
@@ -11,6 +18,25 @@ def test_year_takes_a_bit_and_has_no_sign() -> None:
     """(a INT UNSIGNED, y YEAR, b INT, c TINYINT UNSIGNED): the servers write 1101."""
     body = _HEAD + b"\x04" + bytes((3, 13, 3, 1)) + b"\x00" + b"\x0f" + b"\x01\x01\xd0"
     assert parse_table_map(body, "here").unsigned == (True, None, False, True)
+
+
+def test_year_took_no_bit_in_mysql_8_0_12() -> None:
+    """(a INT UNSIGNED, y YEAR, b INT, c TINYINT UNSIGNED): 101; nine bits would be two bytes."""
+    body = _HEAD + b"\x04" + bytes((3, 13, 3, 1)) + b"\x00" + b"\x0f" + b"\x01\x01\xa0"
+    assert parse_table_map(body, "here").unsigned == (True, None, False, True)
+    body = _HEAD + b"\x09" + bytes((3, 13, *[3] * 7)) + b"\x00" + b"\x0f\x01" + b"\x01\x01\xff"
+    assert parse_table_map(body, "here").unsigned == (True, None, *[True] * 7)
+
+
+@together("sign", ["", "UNSIGNED"])
+def test_bits_that_are_a_years_or_not_are_left_to_the_definition(sign: str) -> None:
+    """(y YEAR, b INT UNSIGNED, c INT): 10 in MySQL 8.0.12, which is (y YEAR, b INT, c INT) elsewhere."""
+    body = _HEAD + b"\x03" + bytes((13, 3, 3)) + b"\x00" + b"\x07" + b"\x01\x01\x80"
+    columns = (MySqlColumn("y", "year"), MySqlColumn("b", "int", unsigned=bool(sign)), MySqlColumn("c", "int"))
+    check_definition(MySqlTable(TableId("d", "t"), columns), parse_table_map(body, "here"), 3, "here")
+    other = (*columns[:2], MySqlColumn("c", "int", unsigned=True))
+    with pytest.raises(SchemaUnknown, match="column 3, c int: rows are signed there"):
+        check_definition(MySqlTable(TableId("d", "t"), other), parse_table_map(body, "here"), 3, "here")
 
 
 def test_types_without_a_number_take_no_bit() -> None:
