@@ -128,7 +128,7 @@ def _row(kinds: list[Callable[[Any], Any]], row: Row) -> Row:
 def _source_expression(column: str, kind: str) -> str:
     name = _backquoted(column)
     if kind == "float":
-        return f"CAST({name} AS DOUBLE)"
+        return f"({name} * 1e0)"
     if kind == "bit":
         return f"{name} + 0"
     if kind in _BYTES:

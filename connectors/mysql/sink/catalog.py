@@ -17,7 +17,7 @@ from connectors.mysql.server.information_schema import read_tables, rows_of_data
 from connectors.mysql.sink.dialect import ServerDialect, ServerTable
 from connectors.mysql.sink.refusal import is_of_the_server, of_the_table
 from connectors.mysql.sink.session import SinkSession
-from connectors.mysql.sink.types import ServerType, canonical
+from connectors.mysql.sink.types import ServerType, canonical, key_collation
 from connectors.mysql.table import MySqlTable, spelled
 from connectors.shared.sql.client import StatementRefused
 from connectors.shared.sql.text import quoted
@@ -60,7 +60,9 @@ class MySqlSchemas(SchemaSession[ServerType]):
     def __init__(self, session: SinkSession, own_database: str, waits: RetryPolicy) -> None:
         self._session, self._waits = session, waits
         folds = int(session.rows("SELECT @@GLOBAL.lower_case_table_names")[0][0]) > 0
-        self._dialect = ServerDialect(session.flavor, own_database, folds)
+        self._dialect = ServerDialect(
+            session.flavor, own_database, key_collation(session.flavor, session.version), folds
+        )
         if session.flavor == "mysql":
             with suppress(StatementRefused):  # an older server, or no privilege: it refuses such tables later
                 session.run(_NO_GENERATED_KEYS)

@@ -19,7 +19,6 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.types.kinds import BLOBS
 from connectors.mysql.sink.row_length import shortened, stays_outside
 from connectors.mysql.sink.types import (
-    KEY_COLLATION,
     Flavor,
     ServerType,
     column_type,
@@ -76,6 +75,7 @@ class ServerDialect(Dialect[ServerType]):
 
     flavor: Flavor
     own_database: str
+    key_collation: str
     names_ignore_case: bool = False
 
     name = "the sink's server"
@@ -124,7 +124,7 @@ class ServerDialect(Dialect[ServerType]):
         keys = [column for column in actual.columns if actual.in_key(column.name) and column.type.equates_texts]
         if named := ", ".join(f"{column.name} ({column.type.collation})" for column in keys):
             remark = f"texts that a collation treats as equal, such as a and A, are one key of this table: {named}. If "
-            remark += f"the source has both, one row replaces the other; {KEY_COLLATION[self.flavor]} would tell them "
+            remark += f"the source has both, one row replaces the other; {self.key_collation} would tell them "
             remarks.append(f"{remark}apart")
         if named := ", ".join(name for name in actual.generated if wanted.column(name) is not None):
             remark = f"generated columns of this table are computed here, not written: {named}. If the source computes "
@@ -235,10 +235,10 @@ class ServerDialect(Dialect[ServerType]):
         return self._compared_exactly(column_type(column, key_parts=parts, flavor=self.flavor))
 
     def _compared_exactly(self, found: ServerType) -> ServerType:
-        return replace(found, collation=KEY_COLLATION[self.flavor]) if found.is_characters else found
+        return replace(found, collation=self.key_collation) if found.is_characters else found
 
     def _labelled(self, found: ServerType) -> ServerType:
-        return replace(found, collation=KEY_COLLATION[self.flavor]) if has_ambiguous_labels(found) else found
+        return replace(found, collation=self.key_collation) if has_ambiguous_labels(found) else found
 
     def _short(
         self, columns: Sequence[ActualColumn[ServerType]], changeable: Sequence[ActualColumn[ServerType]]

@@ -21,6 +21,7 @@ from typing import Literal
 from cdc.schema import Column, DataType, Kind
 from cdc.types.kinds import BLOBS, RANGES, TEXTS
 from connectors.mysql.server.column_type import parse_column_type
+from connectors.mysql.server.server_info import version_number
 from connectors.mysql.table import MySqlColumn, data_type, spelled
 
 Flavor = Literal["mysql", "mariadb", "oceanbase"]
@@ -82,12 +83,9 @@ _SIGNED = frozenset({"decimal", "float", "double"})
 """Number types that map to one type here, UNSIGNED or not."""
 _INDEXED_IN_PART = frozenset({*_LONGEST, "json", "geometry", "vector"})
 
-KEY_COLLATION: dict[str, str] = {
-    "mysql": "utf8mb4_0900_bin",
-    "mariadb": "utf8mb4_nopad_bin",
-    "oceanbase": "utf8mb4_bin",
-}
-"""Collation of key columns: tells apart keys that differ in the source, by trailing spaces too where the server can."""
+_PADDED = "utf8mb4_bin"
+_KEY_COLLATION = {"mysql": "utf8mb4_0900_bin", "mariadb": "utf8mb4_nopad_bin", "oceanbase": _PADDED}
+_UNPADDED_SINCE = (8, 0, 17)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +135,15 @@ def has_ambiguous_labels(found: ServerType) -> bool:
 def _folded(label: str) -> str:
     apart = unicodedata.normalize("NFKD", label.casefold())
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
+
+
+def key_collation(flavor: Flavor, version: str) -> str:
+    """Return the collation of key columns on a server of this version.
+
+    It tells apart keys that differ in the source, by trailing spaces too where the server can: MySQL since 8.0.17.
+    """
+    padded = flavor == "mysql" and version_number(version) < _UNPADDED_SINCE
+    return _PADDED if padded else _KEY_COLLATION[flavor]
 
 
 def server_type(wanted: DataType, *, key_parts: int = 0, flavor: Flavor = "mysql") -> ServerType:

@@ -274,7 +274,9 @@ def test_what_is_about_the_whole_table_stops_the_run(harness: Harness) -> None:
 def test_what_is_about_the_server_refuses_no_schema_change(code: int, skipped: bool) -> None:
     """As some behaviors skip refused changes."""
     answer = StatementRefused(code, 'Got error 28 - "No space left on device"' if code == 1030 else "no")
-    session = Mock(spec=SinkSession, flavor="mariadb", where="", rows=Mock(return_value=[(0,)]))
+    session = Mock(
+        spec=SinkSession, flavor="mariadb", version="10.11.19-MariaDB", where="", rows=Mock(return_value=[(0,)])
+    )
     session.run.side_effect = answer
     with pytest.raises(SinkError, match=str(code)) as told:
         MySqlSchemas(session, "cdc", RetryPolicy(1)).execute(Statement(ROWS, "ALTER"))

@@ -7,7 +7,7 @@ from together import together
 
 from cdc.schema import Column, DataType
 from connectors.mysql.sink.text import WrittenColumn, literals, load_body, refusals
-from connectors.mysql.sink.types import ServerType, column_type
+from connectors.mysql.sink.types import Flavor, ServerType, column_type, key_collation
 
 COLUMNS = [WrittenColumn("id", ServerType("int")), WrittenColumn("note", ServerType("text")),
            WrittenColumn("raw", ServerType("blob")), WrittenColumn("day", ServerType("date"))]  # fmt: skip
@@ -64,3 +64,17 @@ def test_labels_of_which_two_are_shown_alike_are_text_here() -> None:
     """Servers show each letter beyond U+FFFF as `?`, and take no label twice."""
     column = Column("c", DataType.parse("STRING"), source_type="enum('?','?','x')")
     assert column_type(column, key_parts=0, flavor="mysql").text == "longtext"
+
+
+@together(
+    "flavor, version, collation",
+    [
+        ("mysql", "5.7.22-log", "utf8mb4_bin"),
+        ("mysql", "8.0.16", "utf8mb4_bin"),
+        ("mysql", "8.0.17", "utf8mb4_0900_bin"),
+        ("mariadb", "10.11.19-MariaDB", "utf8mb4_nopad_bin"),
+        ("oceanbase", "5.7.25-OceanBase-v4.3.5.3", "utf8mb4_bin"),
+    ],
+)
+def test_keys_have_a_binary_collation_that_the_server_has(flavor: Flavor, version: str, collation: str) -> None:
+    assert key_collation(flavor, version) == collation
