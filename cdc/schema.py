@@ -56,10 +56,8 @@ class Kind(StrEnum):
     VECTOR = "VECTOR"
 
 
-_WITH_LENGTH = frozenset(
-    {Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ, Kind.VECTOR}
-)
 _TIMES = frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+_WITH_LENGTH = _TIMES | {Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY, Kind.VECTOR}
 _TYPE_TEXT = re.compile(r"\s*([A-Za-z_ ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
 
 

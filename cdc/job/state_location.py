@@ -175,8 +175,10 @@ def _of_this_machine(found: StateLocation) -> StateDir | None:
 
 @contextlib.contextmanager
 def alone(found: StateLocation, hint: str = HELD_HINT) -> Iterator[StateDir]:
-    """Context manager: the state for a command that must not overlap with a run. Raises StateError, with this hint, if
-    it would."""
+    """Context manager: the state for a command that must not overlap with a run. Raises StateError if it would.
+
+    `hint` is the error's next step.
+    """
     lock = RunLock(found.root, hint=hint)
     lock.acquire()
     try:

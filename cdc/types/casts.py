@@ -24,6 +24,8 @@ Cast = Callable[[pa.Array], pa.Array]
 
 _MOST = 76
 """The most digits of an Arrow decimal128."""
+_INFINITE = 2**63 - 1
+"""The time infinity in microseconds; its negative is -infinity."""
 
 
 def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
@@ -49,13 +51,10 @@ def _without_more(times: pa.Array, digits: int) -> pa.Array:
 def more_digits(times: pa.Array, digits: int) -> np.ndarray:
     """Return bool[n]: times, in microseconds, with more fractional digits; sinks round or cut them silently.
 
-    The last number of 64 bits and its negative are infinite times, which have none.
+    Infinite times have none.
     """
     micros = times.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return np.asarray((micros % 10 ** max(6 - digits, 0) != 0) & (np.abs(micros) != _INFINITE))
-
-
-_INFINITE = 2**63 - 1
 
 
 def _any_digits(source: DataType, target: DataType, zone: str) -> Cast | None:

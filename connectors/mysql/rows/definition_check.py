@@ -106,11 +106,8 @@ def _mismatch(column: MySqlColumn, found: TableMapEvent, index: int) -> str:
     if code in _WIDTHS and metadata not in _WIDTHS[code]:
         return f"rows have {metadata} bytes there, which no server writes"
     unsigned = found.unsigned[index]
-    if (
-        code in _INTEGERS
-        and unsigned is not None
-        and column.unsigned not in (unsigned, signedness_without_years(found)[index])
-    ):
+    differs = code in _INTEGERS and unsigned is not None and unsigned != column.unsigned
+    if differs and signedness_without_years(found)[index] != column.unsigned:
         return f"rows are {'unsigned' if unsigned else 'signed'} there, the definition says otherwise"
     if found.names and found.names[index].casefold() != column.name.casefold():
         return f"rows name it {found.names[index]}"

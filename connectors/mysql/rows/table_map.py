@@ -55,7 +55,8 @@ _ONE_BYTE: Final = frozenset(
     }
 )  # fmt: skip
 _TWO_BYTES: Final = frozenset({VARCHAR, VAR_STRING, VARCHAR_COMPRESSED, BIT, NEWDECIMAL, STRING, ENUM, SET})
-_NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR})
+_SIGNED: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE})
+_NUMERIC: Final = _SIGNED | {YEAR}
 _TEXT: Final = frozenset({STRING, VAR_STRING, VARCHAR, BLOB, BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR})
 
 _BINARY: Final = 63
@@ -214,13 +215,13 @@ def _signedness(types: tuple[int, ...], field: bytes | None) -> tuple[bool | Non
     bits = _sign_bits(types, field, _NUMERIC)
     years = [bit for bit, code in zip(bits, types, strict=True) if code == YEAR]
     if not all(years):
-        bits = _sign_bits(types, field, _NUMERIC - {YEAR})
+        bits = _sign_bits(types, field, _SIGNED)
     return tuple(None if code == YEAR else bit for bit, code in zip(bits, types, strict=True))
 
 
 def signedness_without_years(found: TableMapEvent) -> tuple[bool | None, ...]:
     """Return what `found.unsigned` is when YEAR has no bit, as in MySQL 8.0.12: both may be readable."""
-    return _sign_bits(found.types, found.optional.get(_SIGNEDNESS), _NUMERIC - {YEAR})
+    return _sign_bits(found.types, found.optional.get(_SIGNEDNESS), _SIGNED)
 
 
 def _sign_bits(types: tuple[int, ...], field: bytes | None, counted: frozenset[int]) -> tuple[bool | None, ...]:

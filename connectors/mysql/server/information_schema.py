@@ -107,14 +107,15 @@ def read_tables(connection: MySqlConnection, captures: Callable[[TableId], bool]
     columns = _by_table(rows_of_databases(connection, select, databases), chosen, order=9)
     keys = _by_table(rows_of_databases(connection, _KEYS, databases), chosen, order=3)
     where = where_of(connection)
-    shown = [table for table, row in chosen.items() if columns.get(table) and row[_COLLATION]]
     found = {
-        table: _table(table, chosen[table], columns[table], keys.get(table, ()), mariadb=mariadb, where=where)
-        for table in shown
+        table: _table(table, row, columns[table], keys.get(table, ()), mariadb=mariadb, where=where)
+        for table, row in chosen.items()
+        if columns.get(table) and row[_COLLATION]
     }
-    one = table_reader(connection)
-    others = {table: definition for table in chosen if table not in found and (definition := one(table))}
-    return dict(sorted((found | others).items()))
+    if hidden := chosen.keys() - found.keys():  # dropped between the queries, or not to be opened
+        one = table_reader(connection)
+        found |= {table: definition for table in hidden if (definition := one(table)) is not None}
+    return dict(sorted(found.items()))
 
 
 def estimated_size(connection: MySqlConnection, table: TableId) -> tuple[int, int]:
